@@ -1,0 +1,2 @@
+// Package model reads model geometries and makes weights.
+package model
