@@ -1,0 +1,115 @@
+package artifact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Document is a rank or merged document as it was read: the long lists stay in their original text, element by
+// element, so that numbers keep every digit and memory stays near the size of the file.
+type Document struct {
+	Path    string
+	members map[string]json.RawMessage
+	head    map[string]any // every member but results and iteration_groups, decoded
+	results []json.RawMessage
+	groups  []json.RawMessage
+}
+
+// ErrNotReady marks a file that is missing, empty or not whole yet.
+var ErrNotReady = errors.New("artifact: not there yet")
+
+// ReadFile reads a file, plain or zstd-compressed (".zst"), as it is.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !strings.HasSuffix(path, ".zst") {
+		return io.ReadAll(f)
+	}
+	z, err := zstd.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("artifact: read %q: %w", path, err)
+	}
+	defer z.Close()
+	return io.ReadAll(z)
+}
+
+// ReadDocument reads a rank or merged document. The error is ErrNotReady when the file is missing, empty or cut short.
+func ReadDocument(path string) (*Document, error) {
+	text, err := ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
+	return ParseDocument(path, text)
+}
+
+// ParseDocument is ReadDocument for text that is in memory; path only names it.
+func ParseDocument(path string, text []byte) (*Document, error) {
+	d := &Document{Path: path, head: map[string]any{}}
+	if len(strings.TrimSpace(string(text[:min(len(text), 64)]))) == 0 {
+		return nil, fmt.Errorf("%w: %q is empty", ErrNotReady, path)
+	}
+	if err := json.Unmarshal(text, &d.members); err != nil {
+		return nil, parseError(path, text, err)
+	}
+	for key, raw := range d.members {
+		if key == "results" || key == "iteration_groups" {
+			continue
+		}
+		tree, err := decodeTree(raw)
+		if err != nil {
+			return nil, fmt.Errorf("artifact: %q: %s: %w", path, key, err)
+		}
+		d.head[key] = tree
+	}
+	var err error
+	if d.results, err = elements(d.members["results"]); err != nil {
+		return nil, fmt.Errorf("artifact: %q: results: %w", path, err)
+	}
+	if d.groups, err = elements(d.members["iteration_groups"]); err != nil {
+		return nil, fmt.Errorf("artifact: %q: iteration_groups: %w", path, err)
+	}
+	return d, nil
+}
+
+func elements(raw json.RawMessage) ([]json.RawMessage, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	var list []json.RawMessage
+	err := json.Unmarshal(raw, &list)
+	return list, err
+}
+
+// parseError says where the text stops being JSON, and tells a cut file from a wrong one.
+func parseError(path string, text []byte, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		if syntax.Offset >= int64(len(text)) {
+			return fmt.Errorf("%w: %q ends at byte %d inside the document", ErrNotReady, path, len(text))
+		}
+		return fmt.Errorf("artifact: %q is not JSON at byte %d: %w", path, syntax.Offset, err)
+	}
+	return fmt.Errorf("artifact: %q is not a document: %w", path, err)
+}
+
+// member is a decoded member of the document, the long lists excluded.
+func (d *Document) member(found *violations) node { return root(d.head, found) }
+
+// Type is the artifact_type, or the schema of a sidecar, or "".
+func (d *Document) Type() string {
+	for _, key := range []string{"artifact_type", "schema"} {
+		if s, ok := d.head[key].(string); ok {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,114 @@
+package artifact
+
+import (
+	"crypto/sha512"
+	"encoding/binary"
+	"math/bits"
+)
+
+// Random is CPython's random.Random seeded with a string: the Mersenne Twister MT19937 (Matsumoto and Nishimura
+// 1998) keyed by the seed's UTF-8 bytes followed by their SHA-512, read as one big-endian integer.
+type Random struct {
+	state [624]uint32
+	next  int
+}
+
+// NewRandom seeds a generator as random.Random(seed) does.
+func NewRandom(seed string) *Random {
+	sum := sha512.Sum512([]byte(seed))
+	number := append([]byte(seed), sum[:]...)
+	for len(number) > 0 && number[0] == 0 {
+		number = number[1:]
+	}
+	key := make([]uint32, (len(number)+3)/4)
+	for i := range key {
+		var word [4]byte
+		end := len(number) - 4*i
+		copy(word[max(0, 4-end):], number[max(0, end-4):end])
+		key[i] = binary.BigEndian.Uint32(word[:])
+	}
+	r := &Random{}
+	r.seedArray(key)
+	return r
+}
+
+func (r *Random) seedOne(s uint32) {
+	r.state[0] = s
+	for i := 1; i < len(r.state); i++ {
+		prev := r.state[i-1]
+		r.state[i] = 1812433253*(prev^prev>>30) + uint32(i)
+	}
+	r.next = len(r.state)
+}
+
+// seedArray is init_by_array of the reference implementation.
+func (r *Random) seedArray(key []uint32) {
+	r.seedOne(19650218)
+	n := len(r.state)
+	i, j := 1, 0
+	for range max(n, len(key)) {
+		prev := r.state[i-1]
+		r.state[i] = (r.state[i] ^ (prev^prev>>30)*1664525) + key[j] + uint32(j)
+		i, j = i+1, (j+1)%len(key)
+		if i == n {
+			r.state[0], i = r.state[n-1], 1
+		}
+	}
+	for range n - 1 {
+		prev := r.state[i-1]
+		r.state[i] = (r.state[i] ^ (prev^prev>>30)*1566083941) - uint32(i)
+		if i++; i == n {
+			r.state[0], i = r.state[n-1], 1
+		}
+	}
+	r.state[0] = 1 << 31
+}
+
+func (r *Random) refill() {
+	const n, m = 624, 397
+	for i := range n {
+		y := r.state[i]&(1<<31) | r.state[(i+1)%n]&(1<<31-1)
+		v := r.state[(i+m)%n] ^ y>>1
+		if y&1 == 1 {
+			v ^= 0x9908b0df
+		}
+		r.state[i] = v
+	}
+	r.next = 0
+}
+
+// Uint32 is the next output of the generator.
+func (r *Random) Uint32() uint32 {
+	if r.next == len(r.state) {
+		r.refill()
+	}
+	y := r.state[r.next]
+	r.next++
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
+// Float64 is uniform in [0, 1) with 53 bits.
+func (r *Random) Float64() float64 {
+	hi, lo := r.Uint32()>>5, r.Uint32()>>6
+	return (float64(hi)*67108864 + float64(lo)) / (1 << 53)
+}
+
+// Below is uniform in [0, n), 0 < n < 2^32, by rejection.
+func (r *Random) Below(n int) int {
+	k := bits.Len(uint(n))
+	for {
+		if v := int(r.Uint32() >> (32 - k)); v < n {
+			return v
+		}
+	}
+}
+
+// Shuffle permutes n elements as random.shuffle does.
+func (r *Random) Shuffle(n int, swap func(i, j int)) {
+	for i := n - 1; i > 0; i-- {
+		swap(i, r.Below(i+1))
+	}
+}
