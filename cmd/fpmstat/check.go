@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/artifact"
+)
+
+func checkCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "check",
+		Usage:     "validate rank, merged and worker-probe documents",
+		ArgsUsage: "FILE...",
+		Description: "Prints one line for each rule that a document breaks, with its JSON path. Rank documents given together are\n" +
+			"also checked against each other. Exit status: 0 good, 1 bad; with --gate 0 good, 10 a file is missing or not\n" +
+			"whole yet, 20 a file is final and bad.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "gate", Usage: "exit with 10 while a file is not there yet and 20 when one is final and bad"},
+			&cli.IntFlag{Name: "max", Value: 20, Usage: "print at most `N` lines for each file; 0 prints all"},
+		},
+		Action: check,
+	}
+}
+
+func check(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usage("check: no file given")
+	}
+	reports := artifact.CheckFiles(c.Args().Slice())
+	waiting, bad := false, false
+	for _, r := range reports {
+		waiting = waiting || r.NotReady
+		bad = bad || !r.Good() && !r.NotReady
+		if r.Good() {
+			fmt.Fprintf(c.App.Writer, "%s: ok (%s)\n", r.Path, r.Kind)
+			continue
+		}
+		for i, v := range r.Violations {
+			if limit := c.Int("max"); limit > 0 && i == limit {
+				fmt.Fprintf(c.App.Writer, "%s: and %d more\n", r.Path, len(r.Violations)-i)
+				break
+			}
+			fmt.Fprintf(c.App.Writer, "%s: %s\n", r.Path, v)
+		}
+	}
+	switch {
+	case bad && c.Bool("gate"):
+		return status{code: exitTerminal}
+	case waiting && c.Bool("gate"):
+		return status{code: exitNotReady}
+	case bad || waiting:
+		return status{code: exitBad}
+	}
+	return nil
+}

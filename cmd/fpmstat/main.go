@@ -1,0 +1,9 @@
+// Command fpmstat reads benchmark artifacts: check, merge, show.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() { os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr)) }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/fpmrun/fpmrun/artifact"
+)
+
+func showCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "print the measured points of rank or merged documents",
+		ArgsUsage: "FILE...",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
+			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values"},
+		},
+		Action: show,
+	}
+}
+
+func show(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usage("show: no file given")
+	}
+	if c.Bool("json") && c.Bool("csv") {
+		return usage("show: --json and --csv exclude each other")
+	}
+	for _, path := range c.Args().Slice() {
+		doc, err := artifact.ReadDocument(path)
+		if err != nil {
+			return err
+		}
+		if kind := doc.Type(); kind != "rank" && kind != "merged" {
+			return fmt.Errorf("%q is no rank or merged document (%s)", path, kind)
+		}
+		rows, err := doc.Summary()
+		if err != nil {
+			return err
+		}
+		switch w := c.App.Writer; {
+		case c.Bool("json"):
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			err = enc.Encode(rows)
+		case c.Bool("csv"):
+			err = writeCSV(w, rows)
+		default:
+			fmt.Fprintln(w, doc.Title())
+			err = artifact.WriteTable(w, rows, terminalWidth(w))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// terminalWidth is the width of the terminal behind w, or 0 when w is none.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+func writeCSV(w io.Writer, rows []artifact.Summary) error {
+	out := csv.NewWriter(w)
+	float := func(f artifact.Float) string { return strconv.FormatFloat(float64(f), 'g', -1, 64) }
+	records := [][]string{{"benchmark_id", "point_type", "batch_size", "new_tokens", "kv_tokens", "runtime_mode", "wall_time", "fastest_rank_wall_time", "raw_samples", "method", "tokens_per_second"}}
+	for _, r := range rows {
+		records = append(records, []string{strconv.Itoa(r.BenchmarkID), r.PointType, strconv.Itoa(r.BatchSize), strconv.Itoa(r.NewTokens), strconv.Itoa(r.KVTokens),
+			r.Mode, float(r.WallTime), float(r.Fastest), strconv.Itoa(r.Samples), r.Method, float(r.TokensPerSec)})
+	}
+	return out.WriteAll(records)
+}
