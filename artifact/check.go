@@ -146,7 +146,7 @@ func (d *Document) checkMerged() []Violation {
 	doc.get("schema_version").is(SchemaVersion)
 	doc.get("status").oneOf("complete", "partial")
 	dp := doc.get("dp")
-	size := dp.get("global_size").atLeast(1)
+	size := dp.get("global_size").ranks()
 	ranks, sources := ints(dp.get("ranks")), ints(dp.get("source_ranks"))
 	for rank := range size {
 		if rank >= len(ranks) || ranks[rank] != rank {
@@ -279,10 +279,10 @@ func checkSet(reports []*Report) {
 			return
 		}
 	}
+	rules := newGroupRules(sorted[0], false, &found)
+	rules.size = size
+	rules.groups(sorted[0], &found)
 	for _, r := range reports {
-		rules := newGroupRules(r.doc, false, &found)
-		rules.size = size
-		rules.groups(sorted[0], &found)
 		r.Violations = append(r.Violations, r.doc.against(sorted[0], rules)...)
 	}
 }

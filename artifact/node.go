@@ -121,6 +121,18 @@ func (n node) atLeast(low int) int {
 	return v
 }
 
+// maxRanks bounds a number of ranks that was read from a file, since memory is set aside for each.
+const maxRanks = 1 << 16
+
+// ranks is a number of ranks.
+func (n node) ranks() int {
+	v := n.atLeast(1)
+	if v > maxRanks {
+		n.fail("want at most %d ranks, got %d", maxRanks, v)
+	}
+	return min(max(v, 1), maxRanks)
+}
+
 // float is a finite number.
 func (n node) float() (float64, bool) {
 	number, ok := n.value.(json.Number)
