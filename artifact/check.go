@@ -64,7 +64,7 @@ func (d *Document) checkRank() []Violation {
 	rules := newGroupRules(d, true, &found)
 	rules.size = d.dpSize(&found)
 	rank := d.member(&found).get("dp").get("rank")
-	if rank.atLeast(0) >= rules.size {
+	if n := rank.atLeast(0); n < 0 || n >= rules.size {
 		rank.fail("want a rank below the size %d", rules.size)
 		return found
 	}
@@ -202,6 +202,10 @@ func (d *Document) checkFlat(size int) []Violation {
 	rows, err := flatten([]*Document{{Path: d.Path, head: map[string]any{"dp": map[string]any{"rank": json.Number("-1")}}, groups: d.groups}})
 	if err != nil {
 		found.add("$.results", "%v", err)
+		return found
+	}
+	if len(rows) != len(d.results) {
+		found.add("$.iteration_groups", "want %d records in each group's rank_results", size)
 		return found
 	}
 	for i, raw := range d.results {
