@@ -1,0 +1,59 @@
+# `make run` runs the main job, `make test` everything that a machine without a GPU can test.
+
+SHELL := /bin/bash
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+BUILD := go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+PROGRAMS := fpmrun fpmbench fpmstat
+FUZZTIME ?= 5s
+GOLANGCI := .tools/golangci-lint
+# Packages whose concurrency is their purpose run under the race detector.
+RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
+
+# Under the race detector every exiting process sleeps a second unless told otherwise.
+export GORACE := atexit_sleep_ms=0
+
+.PHONY: build run test check vet unit race fuzz bench clean FORCE
+
+build: $(PROGRAMS:%=bin/%)
+
+bin/%: FORCE
+	@mkdir -p bin
+	CGO_ENABLED=0 $(BUILD) -o $@ ./cmd/$*
+
+# The main job: two data-parallel ranks measure the preset tiny.
+run: build
+	bin/fpmrun -np 2 fpmbench
+
+test: vet unit race fuzz
+
+vet:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: run gofmt -w on these"; exit 1; }
+	go vet ./...
+
+unit:
+	go test ./...
+
+race:
+	go test -race $(RACE)
+
+# Every fuzz target, one after the other; `make fuzz FUZZTIME=10m` for long.
+fuzz:
+	@set -e; for package in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	    echo "fuzz $$package $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; done
+
+# What a change must pass before it is handed in, beside the tests.
+check: vet $(GOLANGCI)
+	$(GOLANGCI) run ./...
+	go mod tidy -diff
+
+$(GOLANGCI):
+	GOBIN=$(CURDIR)/.tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	rm -rf bin .tools fpm-results
