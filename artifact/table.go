@@ -3,8 +3,11 @@ package artifact
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // column is one column of the table; columns with a higher drop go first when the terminal is too narrow.
@@ -37,9 +40,20 @@ func rankSpread(s *Summary) float64 {
 	return 100 * float64(s.WallTime-s.Fastest) / float64(s.WallTime)
 }
 
-// WriteTable prints the points as a table at most width columns wide; 0 is no limit. Columns that do not fit are left
-// out, the least important first.
-func WriteTable(w io.Writer, rows []Summary, width int) error {
+// WriteTable prints the points as a table. On a terminal, columns that do not fit are left out, the least important
+// first.
+func WriteTable(w io.Writer, rows []Summary) error {
+	width := 0
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			width = columns
+		}
+	}
+	return writeTable(w, rows, width)
+}
+
+// writeTable is WriteTable for a width in columns; 0 is no limit.
+func writeTable(w io.Writer, rows []Summary, width int) error {
 	shown := columns
 	for drop := 6; drop > 0 && width > 0 && tableWidth(shown, rows) > width; drop-- {
 		var kept []column

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/fpmrun/fpmrun/artifact"
 )
@@ -55,26 +53,13 @@ func show(c *cli.Context) error {
 			err = writeCSV(w, rows)
 		default:
 			fmt.Fprintln(w, doc.Title())
-			err = artifact.WriteTable(w, rows, terminalWidth(w))
+			err = artifact.WriteTable(w, rows)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// terminalWidth is the width of the terminal behind w, or 0 when w is none.
-func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }
 
 func writeCSV(w io.Writer, rows []artifact.Summary) error {

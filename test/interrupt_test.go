@@ -1,0 +1,106 @@
+package test
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/artifact"
+)
+
+// Ctrl-C in the middle of a run leaves valid partial documents and exit status 130.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	cmd := command(t, dir, "fpmrun", "-np", "2", "fpmbench", "--output-path", "out/benchmark.json")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	interrupted := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		text.WriteString(lines.Text() + "\n")
+		if !interrupted && strings.Contains(lines.Text(), " points, ") {
+			interrupted = true
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Fatalf("status %d (%v), want 130\n%s", cmd.ProcessState.ExitCode(), err, text.String())
+	}
+	files, all := rankFiles(filepath.Join(dir, "out"), 2)
+	for _, path := range files {
+		doc := read(t, path)
+		if doc.Status != "partial" || !doc.Usable || doc.Valid || len(doc.Results) == 0 || len(doc.Results) >= doc.Coverage.Expected {
+			t.Errorf("%s: status %s, usable %v, valid %v, %d of %d points", path, doc.Status, doc.Usable, doc.Valid, len(doc.Results), doc.Coverage.Expected)
+		}
+	}
+	var docs []*artifact.Document
+	for _, path := range files {
+		d, err := artifact.ReadDocument(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, d)
+	}
+	if _, err := artifact.Merge(docs, "merged.json"); err != nil {
+		t.Errorf("the partial documents do not merge: %v", err)
+	}
+	check(t, all[len(all)-2:]...)
+}
+
+// The soft limit stops at a point boundary with exit status 3 and usable documents.
+func TestTimeoutLeavesPartialRun(t *testing.T) {
+	dir := t.TempDir()
+	r := execute(t, dir, "fpmrun", "-np", "2", "fpmbench", "--timeout", "0.001", "--output-path", "benchmark.json")
+	if r.status != 3 {
+		t.Fatalf("status %d, want 3\n%s", r.status, r.stderr)
+	}
+	doc := read(t, filepath.Join(dir, "benchmark_dp1.json"))
+	if doc.Status != "partial" || doc.StopReason == nil || *doc.StopReason != "timeout" || len(doc.Results) != 1 {
+		t.Errorf("status %s, stop_reason %v, %d results: want the one point that a run always measures", doc.Status, doc.StopReason, len(doc.Results))
+	}
+}
+
+// A full disk is one clear error; files that were there are untouched and no torn file has a final name.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("mounting a small tmpfs: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	earlier := filepath.Join(dir, "earlier.json")
+	if err := os.WriteFile(earlier, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := execute(t, t.TempDir(), "fpmrun", "-np", "2", "fpmbench", "--points-file", points(t), "--output-path", filepath.Join(dir, "benchmark.json"))
+	if r.status != 1 || !strings.Contains(r.stderr, "no space left on device") || !strings.Contains(r.stderr, dir) {
+		t.Errorf("status %d, want 1 and an error that names the folder\n%s", r.status, r.stderr)
+	}
+	if text, err := os.ReadFile(earlier); err != nil || string(text) != "{}" {
+		t.Errorf("the earlier file is %q (%v)", text, err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "benchmark*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range left {
+		if _, err := artifact.ReadDocument(path); err != nil {
+			t.Errorf("left behind: %v", err)
+		}
+	}
+}
