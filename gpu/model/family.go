@@ -51,8 +51,8 @@ func parse(c *config) (*Geometry, error) {
 		c.fail("architectures", "want [%q] for model_type %q", f.architecture, kind)
 	}
 	g := &Geometry{
-		Name:         c.name,
-		ModelType:    kind,
+		Name:      c.name,
+		ModelType: kind, Architecture: f.architecture,
 		Layers:       c.required("num_hidden_layers", mostLayers),
 		Hidden:       c.required("hidden_size", mostWidth),
 		Intermediate: c.required("intermediate_size", mostWidth),

@@ -5,9 +5,10 @@ import "math"
 // Geometry is the shape and the arithmetic of a decoder-only transformer, unsharded. It is read-only once
 // loaded and may be shared.
 type Geometry struct {
-	Name      string // preset name, or the path it was read from
-	ModelType string // Hugging Face model_type, such as "llama"
-	DType     string // type of the published weights: "bfloat16", "float16" or "float32"
+	Name         string // preset name, or the path it was read from
+	ModelType    string // Hugging Face model_type, such as "llama"
+	Architecture string // class name in the config, such as "LlamaForCausalLM"
+	DType        string // type of the published weights: "bfloat16", "float16" or "float32"
 
 	Layers       int // decoder layers
 	Hidden       int // width of the residual stream
