@@ -122,3 +122,10 @@ func bfloat16(x float32) float32 {
 	b += 0x7FFF + b>>16&1
 	return math.Float32frombits(b &^ 0xFFFF)
 }
+
+// FillNormal writes elements first, first+1, ... of a seeded stream of near-normal values with deviation 1,
+// made by the steps that [Random] lists with seed as s and an initializer_range of 1.
+func FillNormal(dst []float32, seed, first uint64) {
+	const scale = 1 / laneSigma
+	fillRandom(dst, seed, first, scale, 0)
+}

@@ -91,6 +91,7 @@ func TestCase04Yarn(t *testing.T) {
 	near(t, "[11]", f[11], 0.03900692, 1e-6)
 	near(t, "[16]", f[16], 0.0055, 1e-12)
 	near(t, "[23]", f[23], math.Pow(10000, -46.0/64)/40, 1e-12)
+	near(t, "[24]", f[24], 2.5e-05, 1e-12)
 	if a := g.Rope.AttentionFactor(); a != 1 {
 		t.Errorf("cosines are multiplied by %v, want exactly 1", a)
 	}

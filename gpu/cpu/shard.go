@@ -1,0 +1,63 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
+
+// ErrUnsupported marks a model or a setting that this engine cannot run; it is found before any weight is made.
+var ErrUnsupported = errors.New("cpu: not supported")
+
+// shard is one tensor-parallel worker's part of a model.
+type shard struct {
+	rank, size int
+
+	heads, firstHead     int // query heads
+	kvHeads, firstKVHead int // KV heads
+	group                int // query heads per KV head
+	width, firstColumn   int // columns of a dense MLP's intermediate values
+	vocab, firstToken    int // rows of embedding and head
+}
+
+// newShard cuts a model for a group, or says why it cannot be cut.
+func newShard(g *model.Geometry, tp gpu.Group) (shard, error) {
+	s := shard{size: 1}
+	if tp != nil {
+		s.rank, s.size = tp.Rank(), tp.Size()
+	}
+	if s.size < 1 || s.rank < 0 || s.rank >= s.size {
+		return s, fmt.Errorf("%w: tensor-parallel rank %d of %d", ErrUnsupported, s.rank, s.size)
+	}
+	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: model %s: "+format, append([]any{ErrUnsupported, g.Name}, args...)...))
+	}
+	if g.Heads%s.size != 0 {
+		refuse("%d heads do not divide by tp %d", g.Heads, s.size)
+	}
+	if g.KVHeads%s.size != 0 && s.size%g.KVHeads != 0 {
+		refuse("%d KV heads neither divide by tp %d nor divide it", g.KVHeads, s.size)
+	}
+	if g.Intermediate%s.size != 0 {
+		refuse("intermediate_size %d does not divide by tp %d", g.Intermediate, s.size)
+	}
+	if g.Vocab < s.size {
+		refuse("vocab_size %d is smaller than tp %d", g.Vocab, s.size)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return s, err
+	}
+	s.heads = g.Heads / s.size
+	s.firstHead = s.rank * s.heads
+	s.kvHeads = g.LocalKVHeads(s.size)
+	s.firstKVHead = s.rank * g.KVHeads / s.size
+	s.group = s.heads / s.kvHeads
+	s.width = g.Intermediate / s.size
+	s.firstColumn = s.rank * s.width
+	s.firstToken = g.Vocab * s.rank / s.size
+	s.vocab = g.Vocab*(s.rank+1)/s.size - s.firstToken
+	return s, nil
+}
