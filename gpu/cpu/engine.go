@@ -51,7 +51,7 @@ type Engine struct {
 }
 
 // New makes an engine: it checks everything first, then makes weights and cache, and only then starts its
-// goroutines. A model or setting that it cannot run is an error that matches ErrUnsupported.
+// goroutines. A model or setting that it cannot run is an error that matches gpu.ErrConfig.
 func New(cfg gpu.Config) (*Engine, error) {
 	if err := validate(&cfg); err != nil {
 		return nil, err

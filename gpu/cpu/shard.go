@@ -8,9 +8,6 @@ import (
 	"github.com/fpmrun/fpmrun/gpu/model"
 )
 
-// ErrUnsupported marks a model or a setting that this engine cannot run; it is found before any weight is made.
-var ErrUnsupported = errors.New("cpu: not supported")
-
 // shard is one tensor-parallel worker's part of a model.
 type shard struct {
 	rank, size int
@@ -28,12 +25,9 @@ func newShard(g *model.Geometry, tp gpu.Group) (shard, error) {
 	if tp != nil {
 		s.rank, s.size = tp.Rank(), tp.Size()
 	}
-	if s.size < 1 || s.rank < 0 || s.rank >= s.size {
-		return s, fmt.Errorf("%w: tensor-parallel rank %d of %d", ErrUnsupported, s.rank, s.size)
-	}
 	var errs []error
 	refuse := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: model %s: "+format, append([]any{ErrUnsupported, g.Name}, args...)...))
+		errs = append(errs, fmt.Errorf("%w model %s: "+format, append([]any{gpu.ErrConfig, g.Name}, args...)...))
 	}
 	if g.Heads%s.size != 0 {
 		refuse("%d heads do not divide by tp %d", g.Heads, s.size)
