@@ -1,0 +1,104 @@
+package env
+
+// The variables of a rank. Vars says what each one means.
+const (
+	KeyRank           = "FPM_RANK"
+	KeyWorldSize      = "FPM_WORLD_SIZE"
+	KeyLocalRank      = "FPM_LOCAL_RANK"
+	KeyLocalWorldSize = "FPM_LOCAL_WORLD_SIZE"
+	KeyNodeRank       = "FPM_NODE_RANK"
+	KeyNodes          = "FPM_NNODES"
+	KeyDPRank         = "FPM_DP_RANK"
+	KeyDPSize         = "FPM_DP_SIZE"
+	KeyPPRank         = "FPM_PP_RANK"
+	KeyPPSize         = "FPM_PP_SIZE"
+	KeyPCPRank        = "FPM_PCP_RANK"
+	KeyPCPSize        = "FPM_PCP_SIZE"
+	KeyTPRank         = "FPM_TP_RANK"
+	KeyTPSize         = "FPM_TP_SIZE"
+	KeyRendezvous     = "FPM_RENDEZVOUS"
+	KeyRunID          = "FPM_RUN_ID"
+	KeyTokenFile      = "FPM_TOKEN_FILE"
+	KeyStateFile      = "FPM_STATE_FILE"
+	KeyJobFile        = "FPM_JOB_FILE"
+	KeyRestartCount   = "FPM_RESTART_COUNT"
+
+	KeyJoinTimeout = "FPM_JOIN_TIMEOUT"
+	KeyIface       = "FPM_IFACE"
+	KeyToken       = "FPM_TOKEN"
+	KeyIdentity    = "FPM_IDENTITY"
+)
+
+// The variables that torchrun gives to its workers.
+const (
+	TorchRank           = "RANK"
+	TorchWorldSize      = "WORLD_SIZE"
+	TorchLocalRank      = "LOCAL_RANK"
+	TorchLocalWorldSize = "LOCAL_WORLD_SIZE"
+	TorchGroupRank      = "GROUP_RANK"
+	TorchGroupWorldSize = "GROUP_WORLD_SIZE"
+	TorchRoleName       = "ROLE_NAME"
+	TorchRoleRank       = "ROLE_RANK"
+	TorchRoleWorldSize  = "ROLE_WORLD_SIZE"
+	TorchMasterAddr     = "MASTER_ADDR"
+	TorchMasterPort     = "MASTER_PORT"
+	TorchRunID          = "TORCHELASTIC_RUN_ID"
+	TorchRestartCount   = "TORCHELASTIC_RESTART_COUNT"
+	TorchMaxRestarts    = "TORCHELASTIC_MAX_RESTARTS"
+)
+
+// Var describes one variable.
+type Var struct {
+	Name    string
+	Type    string // int, string, path, host:port, duration
+	Default string // what a rank assumes when it is not set
+	SetBy   string // "fpmrun", or "user" for a variable that fpmrun passes through unless a flag sets it
+	Meaning string
+}
+
+const (
+	byLauncher = "fpmrun"
+	byUser     = "user"
+)
+
+// Vars lists every variable, in the order in which Environ writes them, the user's last.
+var Vars = []Var{
+	{KeyRank, "int", "identity of another launcher, else 0", byLauncher, "world rank, 0 to FPM_WORLD_SIZE-1"},
+	{KeyWorldSize, "int", "1", byLauncher, "ranks in the job"},
+	{KeyLocalRank, "int", "0", byLauncher, "rank among those on this node"},
+	{KeyLocalWorldSize, "int", "1", byLauncher, "ranks on this node"},
+	{KeyNodeRank, "int", "0", byLauncher, "this node's number"},
+	{KeyNodes, "int", "1", byLauncher, "nodes of the job"},
+	{KeyDPRank, "int", "from the rank", byLauncher, "data-parallel rank; set with FPM_DP_SIZE"},
+	{KeyDPSize, "int", "the program's own choice", byLauncher, "data-parallel ranks; the four sizes are set when fpmrun was given a topology"},
+	{KeyPPRank, "int", "from the rank", byLauncher, "pipeline-parallel rank"},
+	{KeyPPSize, "int", "the program's own choice", byLauncher, "pipeline-parallel ranks"},
+	{KeyPCPRank, "int", "from the rank", byLauncher, "prefill-context-parallel rank"},
+	{KeyPCPSize, "int", "the program's own choice", byLauncher, "prefill-context-parallel ranks"},
+	{KeyTPRank, "int", "from the rank", byLauncher, "tensor-parallel rank"},
+	{KeyTPSize, "int", "the program's own choice", byLauncher, "tensor-parallel ranks"},
+	{KeyRendezvous, "host:port", "none", byLauncher, "where rank 0 listens and the others dial; [v6]:port for an IPv6 address"},
+	{KeyRunID, "string", "none", byLauncher, "name of this launch, fresh each time"},
+	{KeyTokenFile, "path", "none", byLauncher, "file with the job's secret, mode 0600"},
+	{KeyStateFile, "path", "none", byLauncher, "this rank's state page"},
+	{KeyJobFile, "path", "none", byLauncher, "the job page: which ranks have exited"},
+	{KeyRestartCount, "int", "0", byLauncher, "how often the gang was started again before this launch"},
+	{TorchRank, "int", "", byLauncher, "FPM_RANK"},
+	{TorchWorldSize, "int", "", byLauncher, "FPM_WORLD_SIZE"},
+	{TorchLocalRank, "int", "", byLauncher, "FPM_LOCAL_RANK"},
+	{TorchLocalWorldSize, "int", "", byLauncher, "FPM_LOCAL_WORLD_SIZE"},
+	{TorchGroupRank, "int", "", byLauncher, "FPM_NODE_RANK"},
+	{TorchGroupWorldSize, "int", "", byLauncher, "FPM_NNODES"},
+	{TorchRoleName, "string", "", byLauncher, "always default"},
+	{TorchRoleRank, "int", "", byLauncher, "FPM_RANK"},
+	{TorchRoleWorldSize, "int", "", byLauncher, "FPM_WORLD_SIZE"},
+	{TorchMasterAddr, "string", "", byLauncher, "host of torch's store; set when the launcher reserved a port for it"},
+	{TorchMasterPort, "int", "", byLauncher, "port of torch's store, another one than FPM_RENDEZVOUS"},
+	{TorchRunID, "string", "", byLauncher, "FPM_RUN_ID"},
+	{TorchRestartCount, "int", "", byLauncher, "FPM_RESTART_COUNT"},
+	{TorchMaxRestarts, "int", "", byLauncher, "restarts allowed"},
+	{KeyJoinTimeout, "duration", "120s; 10m under Kubernetes", byUser, "how long ranks may take to find each other; --join-timeout"},
+	{KeyIface, "string", "route to the rendezvous", byUser, "interface name or CIDR that the ranks meet on"},
+	{KeyToken, "string", "none", byUser, "the job's secret itself, where no file can be given"},
+	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, openmpi, pmix, pmi, torchrun, slurm, kubernetes, none"},
+}
