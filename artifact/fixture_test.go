@@ -11,7 +11,7 @@ import (
 
 // run is a well-formed run of some DP ranks with a prefill point and two decode points, made the way a benchmark
 // makes it.
-func run(t *testing.T, ranks int) []*Rank {
+func run(t testing.TB, ranks int) []*Rank {
 	t.Helper()
 	points := []Point{
 		{PointType: Prefill, BenchmarkID: 1, TotalPrefillTokens: 5, BatchSize: 2},
@@ -65,7 +65,7 @@ func run(t *testing.T, ranks int) []*Rank {
 }
 
 // measured is one rank's retained record of a point: one step for prefill, two for decode.
-func measured(t *testing.T, p Point, rank, position int, grid string) FPM {
+func measured(t testing.TB, p Point, rank, position int, grid string) FPM {
 	t.Helper()
 	key, err := p.Key()
 	if err != nil {

@@ -32,25 +32,28 @@ func NewRandom(seed string) *Random {
 	return r
 }
 
-func (r *Random) seedOne(s uint32) {
-	r.state[0] = s
-	for i := 1; i < len(r.state); i++ {
-		prev := r.state[i-1]
-		r.state[i] = 1812433253*(prev^prev>>30) + uint32(i)
+// seedState is the state that every seeding by an array starts from: init_genrand(19650218).
+var seedState = func() (state [624]uint32) {
+	state[0] = 19650218
+	for i := 1; i < len(state); i++ {
+		prev := state[i-1]
+		state[i] = 1812433253*(prev^prev>>30) + uint32(i)
 	}
-	r.next = len(r.state)
-}
+	return state
+}()
 
 // seedArray is init_by_array of the reference implementation.
 func (r *Random) seedArray(key []uint32) {
-	r.seedOne(19650218)
+	r.state = seedState
 	n := len(r.state)
 	i, j := 1, 0
 	for range max(n, len(key)) {
 		prev := r.state[i-1]
 		r.state[i] = (r.state[i] ^ (prev^prev>>30)*1664525) + key[j] + uint32(j)
-		i, j = i+1, (j+1)%len(key)
-		if i == n {
+		if j++; j == len(key) {
+			j = 0
+		}
+		if i++; i == n {
 			r.state[0], i = r.state[n-1], 1
 		}
 	}
@@ -64,30 +67,25 @@ func (r *Random) seedArray(key []uint32) {
 	r.state[0] = 1 << 31
 }
 
-func (r *Random) refill() {
-	const n, m = 624, 397
-	for i := range n {
-		y := r.state[i]&(1<<31) | r.state[(i+1)%n]&(1<<31-1)
-		v := r.state[(i+m)%n] ^ y>>1
-		if y&1 == 1 {
-			v ^= 0x9908b0df
-		}
-		r.state[i] = v
-	}
-	r.next = 0
-}
-
-// Uint32 is the next output of the generator.
+// Uint32 is the next output of the generator. The state advances one word at a time, so that a generator which is
+// asked for few numbers does little.
 func (r *Random) Uint32() uint32 {
-	if r.next == len(r.state) {
-		r.refill()
+	const n, m = 624, 397
+	i := r.next
+	following, far := i+1, i+m
+	if following == n {
+		following = 0
 	}
-	y := r.state[r.next]
-	r.next++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
+	if far >= n {
+		far -= n
+	}
+	y := r.state[i]&(1<<31) | r.state[following]&(1<<31-1)
+	v := r.state[far] ^ y>>1 ^ 0x9908b0df*(y&1)
+	r.state[i], r.next = v, following
+	v ^= v >> 11
+	v ^= v << 7 & 0x9d2c5680
+	v ^= v << 15 & 0xefc60000
+	return v ^ v>>18
 }
 
 // Float64 is uniform in [0, 1) with 53 bits.
