@@ -57,7 +57,11 @@ func New(cfg gpu.Config) (*Engine, error) {
 		return nil, err
 	}
 	g := cfg.Geometry
-	s, err := newShard(g, cfg.TP)
+	rank, size := 0, 1
+	if cfg.TP != nil {
+		rank, size = cfg.TP.Rank(), cfg.TP.Size()
+	}
+	s, err := newShard(g, rank, size)
 	if err != nil {
 		return nil, err
 	}

@@ -171,6 +171,7 @@ type hub struct {
 	size    int
 	arrived int
 	phase   int
+	broken  bool
 	parts   [][]float32
 	sum     []float32
 }
@@ -188,8 +189,18 @@ func newGroups(n int) []*group {
 func (g *group) Rank() int { return g.rank }
 func (g *group) Size() int { return g.hub.size }
 
+var errBroken = errors.New("group is broken")
+
+// fail ends all operations, present and future.
+func (h *hub) fail() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.broken = true
+	h.turn.Broadcast()
+}
+
 // meet waits until all members called it.
-func (h *hub) meet() {
+func (h *hub) meet() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	phase := h.phase
@@ -198,15 +209,21 @@ func (h *hub) meet() {
 		h.phase++
 		h.turn.Broadcast()
 	}
-	for phase == h.phase {
+	for phase == h.phase && !h.broken {
 		h.turn.Wait()
 	}
+	if h.broken {
+		return errBroken
+	}
+	return nil
 }
 
 func (g *group) AllReduce(data []float32) error {
 	h := g.hub
 	h.parts[g.rank] = data
-	h.meet()
+	if err := h.meet(); err != nil {
+		return err
+	}
 	if g.rank == 0 {
 		h.sum = append(h.sum[:0], data...)
 		for _, p := range h.parts[1:] {
@@ -218,31 +235,23 @@ func (g *group) AllReduce(data []float32) error {
 			}
 		}
 	}
-	h.meet()
+	if err := h.meet(); err != nil {
+		return err
+	}
 	copy(data, h.sum)
-	h.meet()
-	return nil
+	return h.meet()
 }
 
 func (g *group) AllGather(dst, src []float32) error {
 	h := g.hub
 	h.parts[g.rank] = src
-	h.meet()
+	if err := h.meet(); err != nil {
+		return err
+	}
 	for r, p := range h.parts {
 		copy(dst[r*len(src):(r+1)*len(src)], p)
 	}
-	h.meet()
-	return nil
-}
-
-func argmax(v []float64) uint32 {
-	best := 0
-	for i := range v {
-		if v[i] > v[best] {
-			best = i
-		}
-	}
-	return uint32(best)
+	return h.meet()
 }
 
 func bitsEqual(a, b []float32) bool {

@@ -19,12 +19,22 @@ type shard struct {
 	vocab, firstToken    int // rows of embedding and head
 }
 
-// newShard cuts a model for a group, or says why it cannot be cut.
-func newShard(g *model.Geometry, tp gpu.Group) (shard, error) {
-	s := shard{size: 1}
-	if tp != nil {
-		s.rank, s.size = tp.Rank(), tp.Size()
+// Check reports whether this engine can run a model on tp tensor-parallel workers. Its errors match
+// gpu.ErrConfig. New checks the same.
+func Check(g *model.Geometry, tp int) error {
+	errs := []error{supported(g)}
+	if tp < 1 {
+		errs = append(errs, fmt.Errorf("%w on %d tensor-parallel workers", gpu.ErrConfig, tp))
+	} else {
+		_, err := newShard(g, 0, tp)
+		errs = append(errs, err)
 	}
+	return errors.Join(errs...)
+}
+
+// newShard cuts a model for worker rank of size, or says why it cannot be cut.
+func newShard(g *model.Geometry, rank, size int) (shard, error) {
+	s := shard{rank: rank, size: size}
 	var errs []error
 	refuse := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w model %s: "+format, append([]any{gpu.ErrConfig, g.Name}, args...)...))
