@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+	"github.com/fpmrun/fpmrun/launcher"
+	"github.com/fpmrun/fpmrun/rank/env"
+)
+
+// options is the command line.
+type options struct {
+	np, tp, pp, pcp, dp                  flagvalue.Count
+	env                                  cli.StringSlice
+	envFile, dir, outputDir, stdin, show string
+	onFailure                            flagvalue.Choice
+	killSignal                           string
+	tag, timestamp, tee, dryRun, json    bool
+	timeout, grace, join, flush, status  flagvalue.Duration
+}
+
+// flags declares the command line; names that mpirun and torchrun use for the same thing are accepted.
+func (o *options) flags() []cli.Flag {
+	for _, c := range []*flagvalue.Count{&o.np, &o.tp, &o.pp, &o.pcp, &o.dp} {
+		c.Low = 1
+	}
+	o.onFailure = flagvalue.Choice{Value: "kill", Allowed: []string{"kill", "wait", "ignore"}}
+	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
+	return []cli.Flag{
+		&cli.GenericFlag{Name: "np", Aliases: []string{"n", "c", "nproc-per-node"}, Value: &o.np, DefaultText: "1", Usage: "`N` ranks"},
+		&cli.GenericFlag{Name: "dp", Value: &o.dp, DefaultText: "derived", Usage: "`N` data-parallel ranks"},
+		&cli.GenericFlag{Name: "tp", Value: &o.tp, DefaultText: "derived", Usage: "`N` tensor-parallel ranks"},
+		&cli.GenericFlag{Name: "pp", Value: &o.pp, DefaultText: "derived", Usage: "`N` pipeline-parallel ranks"},
+		&cli.GenericFlag{Name: "pcp", Value: &o.pcp, DefaultText: "derived", Usage: "`N` prefill-context-parallel ranks"},
+		&cli.StringSliceFlag{Name: "x", Destination: &o.env, Usage: "set `NAME=VALUE` for every rank; NAME alone passes it on"},
+		&cli.StringFlag{Name: "env-file", Destination: &o.envFile, Usage: "read NAME=VALUE lines from `FILE`"},
+		&cli.StringFlag{Name: "wdir", Aliases: []string{"wd"}, Destination: &o.dir, Usage: "start ranks in `DIR`"},
+		&cli.BoolFlag{Name: "tag-output", Aliases: []string{"label"}, Destination: &o.tag, Usage: "begin each line with its rank: [3]:"},
+		&cli.BoolFlag{Name: "timestamp", Destination: &o.timestamp, Usage: "begin each line with the time"},
+		&cli.StringFlag{Name: "output-dir", Aliases: []string{"log-dir"}, Destination: &o.outputDir, Usage: "write rank-0003.out and .err into `DIR`"},
+		&cli.BoolFlag{Name: "tee", Destination: &o.tee, Usage: "with --output-dir: to the console too"},
+		&cli.StringFlag{Name: "show", Aliases: []string{"local-ranks-filter"}, Destination: &o.show, Usage: "only these `RANKS` reach the console, such as 0,2-3"},
+		&cli.StringFlag{Name: "stdin", Value: "0", Destination: &o.stdin, Usage: "`RANK` that reads stdin, all, or none"},
+		&cli.GenericFlag{Name: "timeout", Value: &o.timeout, DefaultText: "none", Usage: "stop the job after `D` with exit status 124"},
+		&cli.GenericFlag{Name: "kill-grace", Value: &o.grace, Usage: "`D` between the stop signal and SIGKILL"},
+		&cli.StringFlag{Name: "kill-signal", Value: "TERM", Destination: &o.killSignal, Usage: "stop ranks with `SIGNAL`"},
+		&cli.GenericFlag{Name: "on-failure", Value: &o.onFailure, Usage: "what a failing rank means for the others: kill, wait or ignore"},
+		&cli.GenericFlag{Name: "join-timeout", Value: &o.join, DefaultText: "2m", Usage: "`D` that ranks may take to find each other"},
+		&cli.GenericFlag{Name: "flush-partial", Value: &o.flush, Usage: "print a line without its newline after `D`; 0 waits for it"},
+		&cli.GenericFlag{Name: "status-interval", Value: &o.status, DefaultText: "off", Usage: "print a line of liveness every `D`"},
+		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print what would be started"},
+		&cli.BoolFlag{Name: "json", Destination: &o.json, Usage: "with --dry-run: as JSON"},
+		&cli.BoolFlag{Name: "allow-run-as-root", Aliases: []string{"oversubscribe"}, Usage: "accepted for mpirun's sake; both are always allowed"},
+	}
+}
+
+// run plans and runs the job.
+func (o *options) run(ctx context.Context, args, environ []string, s launcher.Streams) (int, error) {
+	lo, err := o.launcher(args, environ)
+	if err != nil {
+		return 0, usageError{err}
+	}
+	plan, err := launcher.NewPlan(lo)
+	if err != nil {
+		return 0, err
+	}
+	if o.dryRun {
+		return 0, o.print(plan, s)
+	}
+	return launcher.Run(ctx, plan, s).Status, nil
+}
+
+// launcher turns the command line into the launcher's options.
+func (o *options) launcher(args, environ []string) (launcher.Options, error) {
+	lo := launcher.Options{
+		Topology: env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value},
+		Environ:  environ, Timeout: time.Duration(o.timeout), KillGrace: time.Duration(o.grace), OnFailure: launcher.FailurePolicy(o.onFailure.Value),
+		JoinTimeout: time.Duration(o.join), FlushPartial: time.Duration(o.flush), Status: time.Duration(o.status),
+		Tag: o.tag, Timestamp: o.timestamp, OutputDir: o.outputDir, Tee: o.tee,
+	}
+	if o.flush == 0 {
+		lo.FlushPartial = -1
+	}
+	var errs []error
+	keep := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if o.json && !o.dryRun {
+		keep(errors.New("--json goes with --dry-run"))
+	}
+	if o.tee && o.outputDir == "" {
+		keep(errors.New("--tee goes with --output-dir"))
+	}
+	var err error
+	if self, err := os.Executable(); err == nil {
+		lo.Siblings = filepath.Dir(self)
+	}
+	lo.Env, err = o.environment(environ)
+	keep(err)
+	lo.Segments, err = o.segments(args, environ)
+	keep(err)
+	lo.Stdin, err = stdinOf(o.stdin)
+	keep(err)
+	lo.Show, err = rankList(o.show)
+	keep(err)
+	name := strings.TrimPrefix(strings.ToUpper(o.killSignal), "SIG")
+	if lo.KillSignal = unix.SignalNum("SIG" + name); lo.KillSignal == 0 {
+		keep(fmt.Errorf("--kill-signal %s: want a name such as TERM or INT", o.killSignal))
+	}
+	return lo, errors.Join(errs...)
+}
+
+// environment is what --env-file and -x set, in this order.
+func (o *options) environment(environ []string) ([]string, error) {
+	var set []string
+	if o.envFile != "" {
+		text, err := os.ReadFile(o.envFile)
+		if err != nil {
+			return nil, fmt.Errorf("--env-file: %w", err)
+		}
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			line = strings.TrimSpace(line)
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			if !strings.Contains(line, "=") {
+				return nil, fmt.Errorf("--env-file %s, line %d: %q is not NAME=VALUE", o.envFile, n, line)
+			}
+			set = append(set, line)
+		}
+	}
+	return appendVariables(set, o.env.Value(), environ)
+}
+
+// appendVariables adds the values of -x; a name alone takes the caller's value, if there is one.
+func appendVariables(set, variables, environ []string) ([]string, error) {
+	for _, v := range variables {
+		name, _, given := strings.Cut(v, "=")
+		if name == "" {
+			return nil, fmt.Errorf("-x %q: want NAME or NAME=VALUE", v)
+		}
+		if given {
+			set = append(set, v)
+			continue
+		}
+		for _, entry := range environ {
+			if strings.HasPrefix(entry, name+"=") {
+				set = append(set, entry)
+			}
+		}
+	}
+	return set, nil
+}
+
+// segments reads the programs. The first uses the main flags; each further one may begin with flags of its own.
+func (o *options) segments(args, environ []string) ([]launcher.Segment, error) {
+	var list []launcher.Segment
+	for i, words := range segments(args) {
+		s := launcher.Segment{Ranks: 1, Dir: o.dir}
+		if i == 0 {
+			s.Ranks = o.ranks()
+		} else {
+			var err error
+			if words, err = ownFlags(&s, words, environ); err != nil {
+				return nil, err
+			}
+		}
+		if len(words) == 0 {
+			return nil, errors.New("no program given; fpmrun [flags] PROGRAM [ARG...]")
+		}
+		s.Program, s.Args = words[0], words[1:]
+		list = append(list, s)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no program given; fpmrun [flags] PROGRAM [ARG...]")
+	}
+	return list, nil
+}
+
+// ranks is -np, or the product of the topology's factors, or one.
+func (o *options) ranks() int {
+	if o.np.Given {
+		return o.np.Value
+	}
+	return env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value}.Ranks()
+}
+
+// ownFlags reads the flags of a further program.
+func ownFlags(s *launcher.Segment, words, environ []string) ([]string, error) {
+	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
+		name := strings.TrimLeft(words[0], "-")
+		if name == "" { // "--" ends the flags
+			return words[1:], nil
+		}
+		if len(words) < 2 {
+			return nil, fmt.Errorf("%s after ':' needs a value", words[0])
+		}
+		value := words[1]
+		switch name {
+		case "np", "n", "c":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("%s %s after ':': want an integer of at least 1", words[0], value)
+			}
+			s.Ranks = n
+		case "wdir", "wd":
+			s.Dir = value
+		case "x":
+			var err error
+			if s.Env, err = appendVariables(s.Env, []string{value}, environ); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("%s after ':': want -np, -x or --wdir", words[0])
+		}
+		words = words[2:]
+	}
+	return words, nil
+}
+
+func stdinOf(s string) (int, error) {
+	switch s {
+	case "all":
+		return launcher.StdinAll, nil
+	case "none":
+		return launcher.StdinNone, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("--stdin %s: want a rank, all or none", s)
+	}
+	return n, nil
+}
+
+// rankList reads ranks such as 0,2-3; empty is nil.
+func rankList(s string) ([]int, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var ranks []int
+	for part := range strings.SplitSeq(s, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		low, err := strconv.Atoi(first)
+		high := low
+		if isRange && err == nil {
+			high, err = strconv.Atoi(last)
+		}
+		if err != nil || low < 0 || high < low || high-low > 1<<20 {
+			return nil, fmt.Errorf("--show %s: want ranks such as 0,2-3", s)
+		}
+		for r := low; r <= high; r++ {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks, nil
+}
+
+// print shows a plan.
+func (o *options) print(plan *launcher.Plan, s launcher.Streams) error {
+	if o.json {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(plan)
+	}
+	fmt.Fprintf(s.Out, "%d ranks", len(plan.Ranks))
+	if plan.Topology != (env.Topology{}) {
+		fmt.Fprintf(s.Out, ", %s", plan.Topology)
+	}
+	fmt.Fprintln(s.Out)
+	for _, r := range plan.Ranks {
+		fmt.Fprintf(s.Out, "rank %d: %s", r.Rank, r.Path)
+		for _, arg := range r.Args[1:] {
+			fmt.Fprintf(s.Out, " %s", strconv.Quote(arg))
+		}
+		fmt.Fprintln(s.Out)
+		for _, entry := range r.Env {
+			if strings.HasPrefix(entry, "FPM_") {
+				fmt.Fprintln(s.Out, "   ", entry)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package launcher
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// console prints the lines of all ranks, whole and one after the other. A line that is not finished may be printed
+// too; it then owns the console until its newline, or for holdTime once another stream wants to print.
+type console struct {
+	mu       sync.Mutex
+	freed    sync.Cond // the owner finished its line
+	owner    *stream   // printed the unfinished line at the end of the console
+	since    time.Time // when it did
+	dangling *sink     // the unfinished line's stream has ended
+	stamp    bool      // lines begin with the time
+}
+
+// holdTime is how long an unfinished line keeps others waiting.
+const holdTime = time.Second
+
+func newConsole(timestamp bool) *console {
+	c := &console{stamp: timestamp}
+	c.freed.L = &c.mu
+	return c
+}
+
+// sink is one of the console's two outputs. After an error, such as a reader that is gone, it drops everything.
+type sink struct {
+	w      io.Writer
+	closed bool
+}
+
+func (s *sink) write(b []byte) {
+	if s.closed {
+		return
+	}
+	if _, err := s.w.Write(b); err != nil {
+		s.closed = true
+	}
+}
+
+// print writes text of a stream. Text without a newline at its end makes the stream the console's owner.
+func (c *console) print(s *stream, text []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acquire(s)
+	var b bytes.Buffer
+	begins := c.owner != s
+	for line := range bytes.Lines(text) {
+		if begins {
+			c.prefix(&b, s)
+		}
+		b.Write(line)
+		begins = line[len(line)-1] == '\n'
+	}
+	s.out.write(b.Bytes())
+	c.owner = nil
+	if !begins {
+		c.owner, c.since = s, time.Now()
+	}
+	c.freed.Broadcast()
+}
+
+// acquire waits until no other stream's unfinished line is in the way, and ends it when it takes too long.
+func (c *console) acquire(s *stream) {
+	for c.owner != nil && c.owner != s {
+		rest := holdTime - time.Since(c.since)
+		if rest <= 0 {
+			c.owner.out.write([]byte{'\n'})
+			c.owner.cut = true
+			c.owner = nil
+			return
+		}
+		timer := time.AfterFunc(rest, c.freed.Broadcast)
+		c.freed.Wait()
+		timer.Stop()
+	}
+	if c.dangling != nil {
+		c.dangling.write([]byte{'\n'})
+		c.dangling = nil
+	}
+}
+
+// prefix begins a line: the time, and the rank, marked where the line goes on with what was cut.
+func (c *console) prefix(b *bytes.Buffer, s *stream) {
+	if c.stamp {
+		b.WriteString(time.Now().Format("15:04:05.000 "))
+	}
+	if s.tag != "" {
+		b.WriteString(s.tag)
+		if s.cut {
+			b.WriteByte('+')
+		}
+		b.WriteString(": ")
+	}
+	s.cut = false
+}
+
+// ended forgets a stream. An unfinished line stays as it is until something follows.
+func (c *console) ended(s *stream) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner == s {
+		c.owner, c.dangling = nil, s.out
+		c.freed.Broadcast()
+	}
+}
+
+// say prints a line of the launcher's own.
+func (c *console) say(out *sink, line string) {
+	c.print(&stream{out: out}, []byte(line+"\n"))
+}

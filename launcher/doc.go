@@ -1,0 +1,23 @@
+// Package launcher starts one process per rank on this host, watches them, and leaves nothing behind.
+//
+//	plan, err := launcher.NewPlan(launcher.Options{...})   // who runs what, where and with which environment
+//	job, err := launcher.Prepare(plan)                      // job folder, token, state pages, rendezvous port
+//	end := job.Run(ctx, launcher.Streams{...})               // spawn, watch, stop
+//	os.Exit(end.Status)
+//
+// # Two processes
+//
+// The calling process is the front: it reads the ranks' output, decides and reports. Before any rank it starts the
+// keeper, a copy of its own executable ([KeeperMain]), which is the parent of all ranks and the subreaper of whatever
+// they leave. The two hold the ends of a socket pair; whoever sees the other end close kills everything. So nothing
+// survives when either is killed with SIGKILL: ranks also carry a parent-death signal, and the keeper finds their
+// descendants in /proc. Only the two dying at the same moment can leave grandchildren behind.
+//
+// A program that uses this package must therefore call [IsKeeper] and [KeeperMain] first thing in main.
+//
+// # First cause
+//
+// The first rank that fails opens a window of 100 ms, since the failure of one rank makes others fail. Of the ranks that
+// failed in it, one that blames another in its state page is a victim; a rank that a signal killed precedes one with
+// an exit status; then the one that ended first. What is stopped afterwards is a victim, never a cause.
+package launcher

@@ -1,0 +1,65 @@
+package launcher
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/fpmrun/fpmrun/collective/state"
+)
+
+// folder is the job's private folder: the token, a state page for each rank, and the job page.
+type folder struct {
+	path string
+	job  *state.Job
+}
+
+// newFolder makes the folder below XDG_RUNTIME_DIR or the temporary folder, readable by this user only.
+func newFolder(environ []string, ranks int) (f *folder, err error) {
+	base := lookup(environ, "XDG_RUNTIME_DIR")
+	if info, err := os.Stat(base); base == "" || err != nil || !info.IsDir() {
+		if base = lookup(environ, "TMPDIR"); base == "" {
+			base = os.TempDir()
+		}
+	}
+	path, err := os.MkdirTemp(base, "fpmrun-")
+	if err != nil {
+		return nil, fmt.Errorf("launcher: job folder: %w", err)
+	}
+	f = &folder{path: path}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("launcher: job folder %q: %w", path, err), f.remove())
+			f = nil
+		}
+	}()
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(f.token(), []byte(hex.EncodeToString(secret)), 0o600); err != nil {
+		return nil, err
+	}
+	for rank := range ranks {
+		if err := state.Create(f.page(rank)); err != nil {
+			return nil, err
+		}
+	}
+	f.job, err = state.CreateJob(f.jobPage(), ranks)
+	return f, err
+}
+
+func (f *folder) token() string        { return filepath.Join(f.path, "token") }
+func (f *folder) jobPage() string      { return filepath.Join(f.path, "job") }
+func (f *folder) page(rank int) string { return filepath.Join(f.path, fmt.Sprintf("rank-%04d", rank)) }
+
+// remove deletes the folder.
+func (f *folder) remove() error {
+	if f.job != nil {
+		f.job.Close()
+	}
+	return os.RemoveAll(f.path)
+}

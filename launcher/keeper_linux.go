@@ -1,0 +1,178 @@
+package launcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperName is argv[0] and process name of a keeper, so that killing everything called fpmrun leaves it.
+const keeperName = "fpm-keeper"
+
+// IsKeeper reports whether a process was started as a keeper.
+func IsKeeper(args []string) bool { return len(args) == 1 && args[0] == keeperName }
+
+// keeper is the parent of all ranks.
+type keeper struct {
+	folder string // job folder
+
+	mu   sync.Mutex // guards what follows and writing to the socket
+	out  *json.Encoder
+	pids map[int]int // pid -> rank, of ranks that live
+	left int         // ranks not started or not ended
+}
+
+// KeeperMain is the keeper process. It returns its exit status once nothing of the job is left.
+func KeeperMain() int {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "fpmrun: keeper: become subreaper:", err)
+		return 1
+	}
+	// Another name in the process list; failing to set it costs nothing but that.
+	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0o600)
+	// Signals of the terminal go to the front's group. What reaches the keeper all the same is dropped by a
+	// handler, which ranks do not inherit; a signal that was ignored at the start stays ignored, also in them.
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
+		if !signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	file := os.NewFile(socketFD, "front")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fpmrun: keeper: socket to the launcher:", err)
+		return 1
+	}
+	file.Close()
+	in := json.NewDecoder(conn)
+	var s spec
+	if err := in.Decode(&s); err != nil {
+		return 1 // the front is gone already
+	}
+	k := &keeper{folder: s.Folder, out: json.NewEncoder(conn), pids: map[int]int{}, left: len(s.Ranks)}
+	started := make(chan struct{}, 1)
+	go k.spawn(s.Ranks, started)
+	go k.reap(started)
+	return k.obey(in)
+}
+
+// obey carries out the front's commands until it asks for the end or is gone.
+func (k *keeper) obey(in *json.Decoder) int {
+	for {
+		var c command
+		if err := in.Decode(&c); err != nil {
+			// The front died: nothing may survive it.
+			killDescendants(os.Getpid())
+			if err != io.EOF {
+				fmt.Fprintln(os.Stderr, "fpmrun: keeper: command from the launcher:", err)
+			}
+			os.RemoveAll(k.folder)
+			return 1
+		}
+		if c.Finish {
+			killDescendants(os.Getpid())
+			return 0
+		}
+		k.signal(c)
+	}
+}
+
+// signal sends a signal to the process groups of ranks that live.
+func (k *keeper) signal(c command) {
+	wanted := make(map[int]bool, len(c.Ranks))
+	for _, r := range c.Ranks {
+		wanted[r] = true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for pid, rank := range k.pids {
+		if wanted[rank] {
+			// The group is gone when the rank ended in this moment; then there is nobody to tell.
+			_ = syscall.Kill(-pid, c.Signal)
+		}
+	}
+}
+
+// spawn starts the ranks from one thread that stays until the process ends, since a rank's parent-death signal
+// fires when the thread that started it ends.
+func (k *keeper) spawn(ranks []Rank, started chan<- struct{}) {
+	runtime.LockOSThread()
+	for i, r := range ranks {
+		fd := uintptr(firstRankFD + 3*i)
+		k.mu.Lock() // so that the end of the rank is not seen before its start is known
+		pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{
+			Dir: r.Dir, Env: r.Env, Files: []uintptr{fd, fd + 1, fd + 2},
+			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		})
+		if err != nil {
+			errno, ok := err.(syscall.Errno)
+			if !ok {
+				errno = syscall.EIO
+			}
+			k.left--
+			k.tell(notice{Rank: r.Rank, Failed: errno})
+		} else {
+			k.pids[pid] = r.Rank
+			k.tell(notice{Rank: r.Rank, PID: pid})
+		}
+		k.mu.Unlock()
+		for n := range uintptr(3) {
+			syscall.Close(int(fd + n))
+		}
+		select {
+		case started <- struct{}{}:
+		default: // an earlier start was not looked at yet
+		}
+	}
+	close(started)
+	select {}
+}
+
+// tell writes a notice; k.mu is held. A front that is gone is noticed where commands are read.
+func (k *keeper) tell(n notice) { _ = k.out.Encode(n) }
+
+// reap collects every child that ends: ranks, whose end the front is told, and orphans that they left. It ends when all
+// ranks were started and no child is left.
+func (k *keeper) reap(started <-chan struct{}) {
+	for range started {
+		for {
+			var info unix.Siginfo
+			err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
+			if err == nil {
+				k.collect()
+			} else if err != unix.EINTR {
+				break // no children at the moment
+			}
+		}
+	}
+}
+
+// collect reaps all children that have ended.
+func (k *keeper) collect() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if rank, ok := k.pids[pid]; ok {
+			delete(k.pids, pid)
+			k.left--
+			k.tell(notice{Rank: rank, Exited: true, Status: ws, AtNanos: time.Now().UnixNano()})
+		}
+	}
+}

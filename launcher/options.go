@@ -1,0 +1,107 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/fpmrun/fpmrun/rank/env"
+)
+
+// FailurePolicy says what the first failing rank means for the others.
+type FailurePolicy string
+
+// The failure policies.
+const (
+	Kill   FailurePolicy = "kill"   // the others are stopped
+	Wait   FailurePolicy = "wait"   // the others run to their end, the job fails
+	Ignore FailurePolicy = "ignore" // the others run to their end, the job succeeds if anything was started
+)
+
+// Segment is one program of a job and how many ranks run it.
+type Segment struct {
+	Ranks   int
+	Program string
+	Args    []string
+	Env     []string // NAME=VALUE, added to the job's
+	Dir     string   // working directory; "" is the caller's
+}
+
+// Options are what a job is planned from.
+type Options struct {
+	Segments []Segment
+	Topology env.Topology // 0 factors are derived; the zero value leaves the choice to the program
+	Environ  []string     // of the caller
+	Env      []string     // NAME=VALUE for every rank
+	Siblings string       // folder in which programs named fpm* are looked up first; "" is none
+
+	Stdin        int            // rank that reads the caller's stdin; StdinAll or StdinNone
+	Timeout      time.Duration  // limit of the whole job; 0 is none
+	KillGrace    time.Duration  // time between the stop signal and SIGKILL; 0 is 10 s
+	KillSignal   syscall.Signal // stop signal; 0 is SIGTERM
+	OnFailure    FailurePolicy  // "" is Kill
+	JoinTimeout  time.Duration  // how long ranks may take to find each other; 0 is the ranks' default
+	FlushPartial time.Duration  // a line without its newline is printed after; 0 is 100 ms, negative is never
+
+	Tag       bool          // each output line begins with its rank
+	Timestamp bool          // each output line begins with the time
+	OutputDir string        // one file per rank and stream; "" is none
+	Tee       bool          // with OutputDir: also to the console
+	Show      []int         // ranks that reach the console; nil is all
+	Status    time.Duration // interval of the line of liveness; 0 is none
+}
+
+// Values of Options.Stdin besides a rank.
+const (
+	StdinNone = -1
+	StdinAll  = -2
+)
+
+// Streams are the console of a job.
+type Streams struct {
+	In       *os.File
+	Out, Err io.Writer
+}
+
+// validate fills defaults in and reports every problem at once.
+func (o *Options) validate() error {
+	var errs []error
+	if len(o.Segments) == 0 {
+		errs = append(errs, errors.New("no program given"))
+	}
+	ranks := 0
+	for _, s := range o.Segments {
+		if s.Ranks < 1 {
+			errs = append(errs, fmt.Errorf("-np %d: want at least 1 rank", s.Ranks))
+		}
+		ranks += s.Ranks
+	}
+	if o.Stdin < StdinAll || o.Stdin >= max(ranks, 1) {
+		errs = append(errs, fmt.Errorf("--stdin %d: want a rank from 0 to %d, all or none", o.Stdin, ranks-1))
+	}
+	for _, r := range o.Show {
+		if r < 0 || r >= ranks {
+			errs = append(errs, fmt.Errorf("--show %d: want ranks from 0 to %d", r, ranks-1))
+		}
+	}
+	switch o.OnFailure {
+	case "":
+		o.OnFailure = Kill
+	case Kill, Wait, Ignore:
+	default:
+		errs = append(errs, fmt.Errorf("--on-failure %s: want kill, wait or ignore", o.OnFailure))
+	}
+	if o.KillGrace == 0 {
+		o.KillGrace = 10 * time.Second
+	}
+	if o.KillSignal == 0 {
+		o.KillSignal = syscall.SIGTERM
+	}
+	if o.FlushPartial == 0 {
+		o.FlushPartial = 100 * time.Millisecond
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,138 @@
+package launcher
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/rank/env"
+)
+
+// Rank is one process of a plan.
+type Rank struct {
+	Rank int      `json:"rank"`
+	Path string   `json:"path"`
+	Args []string `json:"args"` // argv, the program's name first
+	Env  []string `json:"env"`  // whole environment; the job's files are added when it is prepared
+	Dir  string   `json:"dir"`
+}
+
+// Plan is a job that was checked and not started.
+type Plan struct {
+	RunID    string       `json:"run_id"`
+	Topology env.Topology `json:"topology"`
+	Ranks    []Rank       `json:"ranks"`
+
+	options Options
+}
+
+// foreign are prefixes of variables by which another launcher names its ranks; ours replace them.
+var foreign = []string{"OMPI_", "PMIX_", "PMI_", "TORCHELASTIC_"}
+
+// NewPlan checks options, finds the programs and lays the ranks out.
+func NewPlan(o Options) (*Plan, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	p := &Plan{RunID: hex.EncodeToString(id), options: o}
+	world := 0
+	for _, s := range o.Segments {
+		world += s.Ranks
+	}
+	if o.Topology != (env.Topology{}) {
+		var err error
+		if p.Topology, err = o.Topology.Resolve(world); err != nil {
+			return nil, fmt.Errorf("-np %d: %w", world, err)
+		}
+	}
+	base := slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool {
+		return slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
+	})
+	base = merge(shares(base, world), o.Env)
+	for _, s := range o.Segments {
+		environ := merge(base, s.Env)
+		path, err := lookUp(s.Program, lookup(environ, "PATH"), o.Siblings, s.Dir)
+		if err != nil {
+			return nil, err
+		}
+		for range s.Ranks {
+			rank := len(p.Ranks)
+			set := env.Set{Rank: rank, WorldSize: world, LocalRank: rank, LocalWorldSize: world, Nodes: 1, Topology: p.Topology,
+				RunID: p.RunID, JoinTimeout: o.JoinTimeout}
+			p.Ranks = append(p.Ranks, Rank{Rank: rank, Path: path, Args: append([]string{s.Program}, s.Args...), Env: merge(environ, set.Environ()), Dir: s.Dir})
+		}
+	}
+	return p, nil
+}
+
+// shares limits the threads of each rank to its share of the CPUs where the ranks would otherwise compete, and keeps
+// Python from holding output back. What the user set stays.
+func shares(environ []string, ranks int) []string {
+	set := func(name, value string) {
+		if lookup(environ, name) == "" {
+			environ = append(environ, name+"="+value)
+		}
+	}
+	if cpus := allowedCPUs(); ranks > 1 {
+		share := strconv.Itoa(max(1, cpus/ranks))
+		set("OMP_NUM_THREADS", share)
+		set("GOMAXPROCS", share)
+	}
+	set("PYTHONUNBUFFERED", "1")
+	return environ
+}
+
+// allowedCPUs is the size of this process's affinity mask.
+func allowedCPUs() int {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return runtime.NumCPU()
+	}
+	return set.Count()
+}
+
+// merge sets variables in an environment; of one name the last value stays.
+func merge(environ, changes []string) []string {
+	if len(changes) == 0 {
+		return environ
+	}
+	last := make(map[string]bool, len(changes))
+	for _, entry := range changes {
+		name, _, _ := strings.Cut(entry, "=")
+		last[name] = true
+	}
+	merged := make([]string, 0, len(environ)+len(changes))
+	for _, entry := range environ {
+		if name, _, _ := strings.Cut(entry, "="); !last[name] {
+			merged = append(merged, entry)
+		}
+	}
+	for i, entry := range changes {
+		name, _, _ := strings.Cut(entry, "=")
+		later := slices.ContainsFunc(changes[i+1:], func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		if !later {
+			merged = append(merged, entry)
+		}
+	}
+	return merged
+}
+
+// lookup is a variable of an environment, or "".
+func lookup(environ []string, name string) string {
+	for i := len(environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,98 @@
+package launcher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fpmrun/fpmrun/collective/state"
+)
+
+// tell prints a line of the launcher's own on stderr.
+func (w *watch) tell(line string) { w.console.say(w.stderr, "fpmrun: "+line) }
+
+// describe names a rank and how it ended.
+func (w *watch) describe(e Exit) string {
+	text := fmt.Sprintf("rank %d (pid %d, host %s) %s after %.1fs", e.Rank, e.PID, w.host, e.how(), e.After.Seconds())
+	if e.Last != "" {
+		text += ": " + e.Last
+	}
+	return text
+}
+
+// lastWords prints who was stopped and, last, the cause.
+func (w *watch) lastWords() {
+	if w.end.Status == 0 {
+		return
+	}
+	var victims []string
+	for _, e := range w.end.Exits {
+		if e.Stopped || w.end.Cause != nil && e.Rank != w.end.Cause.Rank && e.failed() {
+			victims = append(victims, fmt.Sprint(e.Rank))
+		}
+	}
+	if len(victims) > 0 && (w.end.Cause != nil || w.end.Reason != "") {
+		w.tell(fmt.Sprintf("stopped or failed because of it: rank %s", strings.Join(victims, ", ")))
+	}
+	switch {
+	case w.end.Err != nil:
+		w.tell(w.end.Err.Error())
+	case w.end.Cause != nil:
+		w.tell(w.describe(*w.end.Cause))
+	case w.end.Reason != "":
+		w.tell("stopped: " + w.end.Reason)
+	}
+}
+
+// report prints what every rank that lives is doing.
+func (w *watch) report() {
+	for _, rank := range slices.Sorted(maps.Keys(w.live)) {
+		w.tell(fmt.Sprintf("rank %d (pid %d) %s", rank, w.live[rank], w.doing(rank)))
+	}
+}
+
+// doing says what a rank waits for, as far as it can be known from outside.
+func (w *watch) doing(rank int) string {
+	process := fmt.Sprintf("process state %c", processState(w.live[rank]))
+	snap, err := state.Read(w.folder.page(rank))
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s, state page unreadable: %v", process, err)
+	case snap.PID == 0:
+		return process + ", does not use the collective library; last line: " + quoteLast(w.streams[2*rank].lastLine())
+	case len(snap.Current) == 0:
+		return fmt.Sprintf("%s, %s, in no collective operation", process, snap.Phase)
+	}
+	op := snap.Current[len(snap.Current)-1]
+	text := fmt.Sprintf("%s, in %s #%d for %.1fs", process, op.Op, op.Seq, time.Since(op.Since).Seconds())
+	if op.Waiting >= 0 {
+		text += fmt.Sprintf(", waiting for rank %d", op.Waiting)
+	}
+	return text
+}
+
+func quoteLast(line string) string {
+	if line == "" {
+		return "none"
+	}
+	return fmt.Sprintf("%.80q", line)
+}
+
+// liveness prints one line: how many ranks live, and the operation that most of them are in.
+func (w *watch) liveness() {
+	in := map[string]int{}
+	for rank := range w.live {
+		snap, err := state.Read(w.folder.page(rank))
+		if err == nil && len(snap.Current) > 0 {
+			op := snap.Current[len(snap.Current)-1]
+			in[fmt.Sprintf("%s #%d", op.Op, op.Seq)]++
+		}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		parts = append(parts, fmt.Sprintf("%d in %s", in[name], name))
+	}
+	w.tell(fmt.Sprintf("%d of %d ranks alive; %s", len(w.live), len(w.plan.Ranks), strings.Join(parts, ", ")))
+}

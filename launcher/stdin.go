@@ -1,0 +1,66 @@
+package launcher
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// openInput gives a rank its standard input. One rank alone reads a file or pipe directly; from a terminal, or for all
+// ranks, the front copies. Other ranks read an empty stream.
+func (j *job) openInput(rank int, in, null *os.File, keep *inherited) error {
+	choice := j.plan.options.Stdin
+	switch {
+	case in == nil, choice == StdinNone, choice != StdinAll && choice != rank, !readable(in):
+		keep.pass(null)
+		return nil
+	case choice == rank && !term.IsTerminal(int(in.Fd())):
+		keep.pass(in)
+		return nil
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("launcher: standard input of rank %d: %w", rank, err)
+	}
+	keep.own(read)
+	j.stdin = append(j.stdin, write)
+	return nil
+}
+
+// readable reports whether reading from a file cannot stop this process: a terminal may be read by its foreground group
+// only.
+func readable(in *os.File) bool {
+	if !term.IsTerminal(int(in.Fd())) {
+		return true
+	}
+	group, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// feed copies the caller's input to the ranks, as fast as the slowest reads. A rank that has ended or closed its
+// input is left out from then on.
+func (j *job) feed(in io.Reader) {
+	buf := make([]byte, 64<<10)
+	targets := j.stdin
+	for len(targets) > 0 {
+		n, err := in.Read(buf)
+		var open []*os.File
+		for _, w := range targets {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				w.Close()
+				continue
+			}
+			open = append(open, w)
+		}
+		targets = open
+		if err != nil {
+			break
+		}
+	}
+	for _, w := range targets {
+		w.Close()
+	}
+}
