@@ -25,10 +25,10 @@ func IsKeeper(args []string) bool { return len(args) == 1 && args[0] == keeperNa
 type keeper struct {
 	folder string // job folder
 
-	mu   sync.Mutex // guards what follows and writing to the socket
-	out  *json.Encoder
-	pids map[int]int // pid -> rank, of ranks that live
-	left int         // ranks not started or not ended
+	mu     sync.Mutex // guards what follows and writing to the socket
+	out    *json.Encoder
+	pids   map[int]int      // pid -> rank, of ranks that live
+	ending []syscall.Signal // signals so far that end programs
 }
 
 // KeeperMain is the keeper process. It returns its exit status once nothing of the job is left.
@@ -58,7 +58,7 @@ func KeeperMain() int {
 	if err := in.Decode(&s); err != nil {
 		return 1 // the front is gone already
 	}
-	k := &keeper{folder: s.Folder, out: json.NewEncoder(conn), pids: map[int]int{}, left: len(s.Ranks)}
+	k := &keeper{folder: s.Folder, out: json.NewEncoder(conn), pids: map[int]int{}}
 	started := make(chan struct{}, 1)
 	go k.spawn(s.Ranks, started)
 	go k.reap(started)
@@ -82,23 +82,22 @@ func (k *keeper) obey(in *json.Decoder) int {
 			killDescendants(os.Getpid())
 			return 0
 		}
-		k.signal(c)
+		k.signal(c.Signal)
 	}
 }
 
-// signal sends a signal to the process groups of ranks that live.
-func (k *keeper) signal(c command) {
-	wanted := make(map[int]bool, len(c.Ranks))
-	for _, r := range c.Ranks {
-		wanted[r] = true
-	}
+// signal sends a signal to the process groups of all ranks that live. One that ends programs also reaches the ranks that
+// are started later.
+func (k *keeper) signal(sig syscall.Signal) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for pid, rank := range k.pids {
-		if wanted[rank] {
-			// The group is gone when the rank ended in this moment; then there is nobody to tell.
-			_ = syscall.Kill(-pid, c.Signal)
-		}
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL:
+		k.ending = append(k.ending, sig)
+	}
+	for pid := range k.pids {
+		// The group is gone when the rank ended in this moment; then there is nobody to tell.
+		_ = syscall.Kill(-pid, sig)
 	}
 }
 
@@ -118,11 +117,13 @@ func (k *keeper) spawn(ranks []Rank, started chan<- struct{}) {
 			if !ok {
 				errno = syscall.EIO
 			}
-			k.left--
 			k.tell(notice{Rank: r.Rank, Failed: errno})
 		} else {
 			k.pids[pid] = r.Rank
 			k.tell(notice{Rank: r.Rank, PID: pid})
+			for _, sig := range k.ending {
+				_ = syscall.Kill(-pid, sig)
+			}
 		}
 		k.mu.Unlock()
 		for n := range uintptr(3) {
@@ -171,7 +172,6 @@ func (k *keeper) collect() {
 		}
 		if rank, ok := k.pids[pid]; ok {
 			delete(k.pids, pid)
-			k.left--
 			k.tell(notice{Rank: rank, Exited: true, Status: ws, AtNanos: time.Now().UnixNano()})
 		}
 	}

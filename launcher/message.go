@@ -19,10 +19,9 @@ const (
 	firstRankFD = 4
 )
 
-// command is the front's wish: a signal to the process groups of some ranks, or the end.
+// command is the front's wish: a signal to the process groups of all ranks that live, or the end.
 type command struct {
 	Signal syscall.Signal `json:"signal,omitempty"`
-	Ranks  []int          `json:"ranks,omitempty"`
 	Finish bool           `json:"finish,omitempty"` // kill whatever is left and exit
 }
 

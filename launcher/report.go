@@ -27,14 +27,15 @@ func (w *watch) lastWords() {
 	if w.end.Status == 0 {
 		return
 	}
-	var victims []string
+	var victims []int
 	for _, e := range w.end.Exits {
 		if e.Stopped || w.end.Cause != nil && e.Rank != w.end.Cause.Rank && e.failed() {
-			victims = append(victims, fmt.Sprint(e.Rank))
+			victims = append(victims, e.Rank)
 		}
 	}
+	slices.Sort(victims)
 	if len(victims) > 0 && (w.end.Cause != nil || w.end.Reason != "") {
-		w.tell(fmt.Sprintf("stopped or failed because of it: rank %s", strings.Join(victims, ", ")))
+		w.tell("stopped or failed because of it: rank " + strings.Trim(strings.ReplaceAll(fmt.Sprint(victims), " ", ", "), "[]"))
 	}
 	switch {
 	case w.end.Err != nil:

@@ -218,12 +218,8 @@ func (w *watch) stopAll() {
 
 // send signals the process groups of all ranks that live.
 func (w *watch) send(sig syscall.Signal) {
-	ranks := make([]int, 0, len(w.live))
-	for rank := range w.live {
-		ranks = append(ranks, rank)
-	}
 	// A keeper that cannot be written to is gone, which the loop sees.
-	_ = w.out.Encode(command{Signal: sig, Ranks: ranks})
+	_ = w.out.Encode(command{Signal: sig})
 }
 
 // keeperLost kills the ranks after their keeper died: their parent-death signal has hit them, and what they started is in
