@@ -58,8 +58,9 @@ func (f *folder) page(rank int) string { return filepath.Join(f.path, fmt.Sprint
 
 // remove deletes the folder.
 func (f *folder) remove() error {
+	var err error
 	if f.job != nil {
-		f.job.Close()
+		err = f.job.Close()
 	}
-	return os.RemoveAll(f.path)
+	return errors.Join(err, os.RemoveAll(f.path))
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,7 +76,9 @@ func (k *keeper) obey(in *json.Decoder) int {
 			if err != io.EOF {
 				fmt.Fprintln(os.Stderr, "fpmrun: keeper: command from the launcher:", err)
 			}
-			os.RemoveAll(k.folder)
+			if err := os.RemoveAll(k.folder); err != nil {
+				fmt.Fprintln(os.Stderr, "fpmrun: keeper:", err)
+			}
 			return 1
 		}
 		if c.Finish {
@@ -113,10 +116,8 @@ func (k *keeper) spawn(ranks []Rank, started chan<- struct{}) {
 			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 		})
 		if err != nil {
-			errno, ok := err.(syscall.Errno)
-			if !ok {
-				errno = syscall.EIO
-			}
+			errno := syscall.EIO
+			errors.As(err, &errno)
 			k.tell(notice{Rank: r.Rank, Failed: errno})
 		} else {
 			k.pids[pid] = r.Rank
@@ -127,7 +128,7 @@ func (k *keeper) spawn(ranks []Rank, started chan<- struct{}) {
 		}
 		k.mu.Unlock()
 		for n := range uintptr(3) {
-			syscall.Close(int(fd + n))
+			_ = syscall.Close(int(fd + n))
 		}
 		select {
 		case started <- struct{}{}:

@@ -53,9 +53,7 @@ func bind(host string, family, port int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Bind(probe, sockaddr(host, port))
-	unix.Close(probe)
-	if err != nil {
+	if err := errors.Join(unix.Bind(probe, sockaddr(host, port)), unix.Close(probe)); err != nil {
 		return nil, err
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -90,8 +88,8 @@ func hasIPv4() bool {
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd)
-	return !errors.Is(unix.Bind(fd, sockaddr("127.0.0.1", 0)), syscall.EADDRNOTAVAIL)
+	bound := unix.Bind(fd, sockaddr("127.0.0.1", 0))
+	return !errors.Is(errors.Join(bound, unix.Close(fd)), syscall.EADDRNOTAVAIL)
 }
 
 // ephemeralStart is the low end of the kernel's range for outgoing connections.

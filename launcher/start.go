@@ -181,14 +181,15 @@ func (j *job) cleanUp() error {
 	for _, p := range j.ports {
 		p.close()
 	}
+	var err error
 	if j.conn != nil {
-		j.conn.Close()
+		err = j.conn.Close()
 	}
 	for _, s := range j.streams {
 		s.pipe.Close()
 	}
-	if j.folder == nil {
-		return nil
+	if j.folder != nil {
+		err = errors.Join(err, j.folder.remove())
 	}
-	return j.folder.remove()
+	return err
 }

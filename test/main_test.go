@@ -24,7 +24,11 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
 	bin = dir
 	build := exec.Command("go", "build", "-o", dir+"/", "github.com/fpmrun/fpmrun/cmd/fpmrun", "github.com/fpmrun/fpmrun/cmd/fpmbench", "github.com/fpmrun/fpmrun/cmd/fpmstat")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -117,11 +117,11 @@ func editDistance(a, b string) int {
 func segments(args []string) [][]string {
 	list := [][]string{nil}
 	for _, arg := range args {
-		switch {
-		case arg == ":":
+		switch arg {
+		case ":":
 			list = append(list, nil)
 			continue
-		case arg == "::":
+		case "::":
 			arg = ":"
 		}
 		list[len(list)-1] = append(list[len(list)-1], arg)
