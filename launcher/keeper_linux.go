@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,12 +17,20 @@ import (
 // keeperName is argv[0] and process name of a keeper, so that killing everything called fpmrun leaves it.
 const keeperName = "fpm-keeper"
 
+// spawn is a rank to start and its standard streams.
+type spawn struct {
+	rank Rank
+	fds  [3]int
+}
+
 // IsKeeper reports whether a process was started as a keeper.
 func IsKeeper(args []string) bool { return len(args) == 1 && args[0] == keeperName }
 
 // keeper is the parent of all ranks.
 type keeper struct {
-	folder string // job folder
+	folder  string     // job folder
+	environ []string   // that all ranks share
+	spawns  chan spawn // ranks to start
 
 	mu     sync.Mutex // guards what follows and writing to the socket
 	out    *json.Encoder
@@ -49,43 +55,53 @@ func KeeperMain() int {
 	}
 	file := os.NewFile(socketFD, "front")
 	conn, err := net.FileConn(file)
-	if err != nil {
+	file.Close()
+	front, ok := conn.(*net.UnixConn)
+	if err != nil || !ok {
 		fmt.Fprintln(os.Stderr, "fpmrun: keeper: socket to the launcher:", err)
 		return 1
 	}
-	file.Close()
-	in := json.NewDecoder(conn)
-	var s spec
-	if err := in.Decode(&s); err != nil {
-		return 1 // the front is gone already
-	}
-	k := &keeper{folder: s.Folder, out: json.NewEncoder(conn), pids: map[int]int{}}
+	k := &keeper{out: json.NewEncoder(front), pids: map[int]int{}, spawns: make(chan spawn, 64)}
 	started := make(chan struct{}, 1)
-	go k.spawn(s.Ranks, started)
+	go k.spawn(started)
 	go k.reap(started)
-	return k.obey(in)
+	if err := k.obey(&orders{conn: front}); err != nil {
+		// The front died: nothing may survive it.
+		killDescendants(os.Getpid())
+		if err := os.RemoveAll(k.folder); err != nil {
+			fmt.Fprintln(os.Stderr, "fpmrun: keeper:", err)
+		}
+		return 1
+	}
+	killDescendants(os.Getpid())
+	return 0
 }
 
-// obey carries out the front's commands until it asks for the end or is gone.
-func (k *keeper) obey(in *json.Decoder) int {
+// obey carries out the front's orders until it asks for the end; an error means that the front is gone.
+func (k *keeper) obey(from *orders) error {
+	in := json.NewDecoder(from)
 	for {
-		var c command
-		if err := in.Decode(&c); err != nil {
-			// The front died: nothing may survive it.
-			killDescendants(os.Getpid())
-			if err != io.EOF {
-				fmt.Fprintln(os.Stderr, "fpmrun: keeper: command from the launcher:", err)
-			}
-			if err := os.RemoveAll(k.folder); err != nil {
-				fmt.Fprintln(os.Stderr, "fpmrun: keeper:", err)
-			}
-			return 1
+		var o order
+		if err := in.Decode(&o); err != nil {
+			return err
 		}
-		if c.Finish {
-			killDescendants(os.Getpid())
-			return 0
+		switch {
+		case o.Finish:
+			return nil
+		case o.Rank != nil:
+			fds, err := from.take()
+			if err != nil {
+				return err
+			}
+			o.Rank.Env = merge(k.environ, o.Rank.Env)
+			k.spawns <- spawn{*o.Rank, fds}
+		case o.All:
+			close(k.spawns)
+		case o.Signal != 0:
+			k.signal(o.Signal)
+		default:
+			k.folder, k.environ = o.Folder, o.Env
 		}
-		k.signal(c.Signal)
 	}
 }
 
@@ -106,29 +122,28 @@ func (k *keeper) signal(sig syscall.Signal) {
 
 // spawn starts the ranks from one thread that stays until the process ends, since a rank's parent-death signal
 // fires when the thread that started it ends.
-func (k *keeper) spawn(ranks []Rank, started chan<- struct{}) {
+func (k *keeper) spawn(started chan<- struct{}) {
 	runtime.LockOSThread()
-	for i, r := range ranks {
-		fd := uintptr(firstRankFD + 3*i)
+	for s := range k.spawns {
 		k.mu.Lock() // so that the end of the rank is not seen before its start is known
-		pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{
-			Dir: r.Dir, Env: r.Env, Files: []uintptr{fd, fd + 1, fd + 2},
+		pid, err := syscall.ForkExec(s.rank.Path, s.rank.Args, &syscall.ProcAttr{
+			Dir: s.rank.Dir, Env: s.rank.Env, Files: []uintptr{uintptr(s.fds[0]), uintptr(s.fds[1]), uintptr(s.fds[2])},
 			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 		})
 		if err != nil {
 			errno := syscall.EIO
 			errors.As(err, &errno)
-			k.tell(notice{Rank: r.Rank, Failed: errno})
+			k.tell(notice{Rank: s.rank.Rank, Failed: errno})
 		} else {
-			k.pids[pid] = r.Rank
-			k.tell(notice{Rank: r.Rank, PID: pid})
+			k.pids[pid] = s.rank.Rank
+			k.tell(notice{Rank: s.rank.Rank, PID: pid})
 			for _, sig := range k.ending {
 				_ = syscall.Kill(-pid, sig)
 			}
 		}
 		k.mu.Unlock()
-		for n := range uintptr(3) {
-			_ = syscall.Close(int(fd + n))
+		for _, fd := range s.fds {
+			_ = syscall.Close(fd)
 		}
 		select {
 		case started <- struct{}{}:
@@ -173,7 +188,7 @@ func (k *keeper) collect() {
 		}
 		if rank, ok := k.pids[pid]; ok {
 			delete(k.pids, pid)
-			k.tell(notice{Rank: rank, Exited: true, Status: ws, AtNanos: time.Now().UnixNano()})
+			k.tell(notice{Rank: rank, Exited: true, Status: ws})
 		}
 	}
 }

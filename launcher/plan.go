@@ -19,7 +19,7 @@ type Rank struct {
 	Rank int      `json:"rank"`
 	Path string   `json:"path"`
 	Args []string `json:"args"` // argv, the program's name first
-	Env  []string `json:"env"`  // whole environment; the job's files are added when it is prepared
+	Env  []string `json:"env"`  // what is added to the job's environment; the paths of the job's files come when it starts
 	Dir  string   `json:"dir"`
 }
 
@@ -29,6 +29,7 @@ type Plan struct {
 	Topology env.Topology `json:"topology"`
 	Ranks    []Rank       `json:"ranks"`
 
+	environ []string // environment that all ranks share
 	options Options
 }
 
@@ -58,10 +59,9 @@ func NewPlan(o Options) (*Plan, error) {
 	base := slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool {
 		return slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
 	})
-	base = merge(shares(base, world), o.Env)
+	p.environ = merge(shares(base, world), o.Env)
 	for _, s := range o.Segments {
-		environ := merge(base, s.Env)
-		path, err := lookUp(s.Program, lookup(environ, "PATH"), o.Siblings, s.Dir)
+		path, err := lookUp(s.Program, lookup(merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func NewPlan(o Options) (*Plan, error) {
 			rank := len(p.Ranks)
 			set := env.Set{Rank: rank, WorldSize: world, LocalRank: rank, LocalWorldSize: world, Nodes: 1, Topology: p.Topology,
 				RunID: p.RunID, JoinTimeout: o.JoinTimeout}
-			p.Ranks = append(p.Ranks, Rank{Rank: rank, Path: path, Args: append([]string{s.Program}, s.Args...), Env: merge(environ, set.Environ()), Dir: s.Dir})
+			p.Ranks = append(p.Ranks, Rank{Rank: rank, Path: path, Args: append([]string{s.Program}, s.Args...), Env: append(slices.Clone(s.Env), set.Environ()...), Dir: s.Dir})
 		}
 	}
 	return p, nil

@@ -219,7 +219,7 @@ func (w *watch) stopAll() {
 // send signals the process groups of all ranks that live.
 func (w *watch) send(sig syscall.Signal) {
 	// A keeper that cannot be written to is gone, which the loop sees.
-	_ = w.out.Encode(command{Signal: sig})
+	_ = send(w.conn, order{Signal: sig})
 }
 
 // keeperLost kills the ranks after their keeper died: their parent-death signal has hit them, and what they started is in
@@ -236,7 +236,7 @@ func (w *watch) keeperLost(err error) {
 // finish collects what is left and says how the job ended.
 func (w *watch) finish() End {
 	close(w.over)
-	_ = w.out.Encode(command{Finish: true})
+	_ = send(w.conn, order{Finish: true}) // a keeper that is gone shows in its exit status
 	if err := w.keeper.Wait(); err != nil && w.end.Err == nil {
 		w.end.Err = fmt.Errorf("launcher: keeper: %w", err)
 	}

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -21,24 +20,29 @@ type job struct {
 	folder  *folder
 	ports   []*reservation
 	keeper  *exec.Cmd
-	conn    net.Conn // to the keeper
-	out     *json.Encoder
+	conn    *net.UnixConn // to the keeper
 	console *console
+	stdout  *sink
 	stderr  *sink
 	streams []*stream  // output and error of each rank, in this order
 	stdin   []*os.File // write ends of the ranks' standard inputs that are fed from here
 }
 
-// start makes everything a job needs and starts its keeper. Nothing is left when it fails.
+// start makes everything a job needs and starts its ranks. Nothing is left when it fails. The keeper starts first and then
+// gets one rank after the other, so that it starts one while the next is prepared here.
 func start(p *Plan, s Streams) (j *job, err error) {
-	j = &job{plan: p, console: newConsole(p.options.Timestamp), stderr: &sink{w: s.Err}}
-	keep := &inherited{}
+	j = &job{plan: p, console: newConsole(p.options.Timestamp), stdout: &sink{w: s.Out}, stderr: &sink{w: s.Err}}
 	defer func() {
-		keep.close()
 		if err != nil {
 			err = errors.Join(err, j.cleanUp())
+			if j.keeper != nil {
+				_ = j.keeper.Wait() // it kills what it started and exits once its socket is closed
+			}
 		}
 	}()
+	if err := j.startKeeper(); err != nil {
+		return j, err
+	}
 	if j.folder, err = newFolder(p.options.Environ, len(p.Ranks)); err != nil {
 		return j, err
 	}
@@ -49,115 +53,102 @@ func start(p *Plan, s Streams) (j *job, err error) {
 		}
 		j.ports = append(j.ports, port)
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return j, fmt.Errorf("launcher: socket pair: %w", err)
+	if dir := p.options.OutputDir; dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return j, fmt.Errorf("--output-dir: %w", err)
+		}
 	}
-	ours := os.NewFile(uintptr(pair[0]), "keeper")
-	keep.own(os.NewFile(uintptr(pair[1]), "front"))
-	j.conn, err = net.FileConn(ours)
-	ours.Close()
+	host, port, err := net.SplitHostPort(j.ports[1].address)
 	if err != nil {
-		return j, fmt.Errorf("launcher: socket to the keeper: %w", err)
-	}
-	if err := j.openStreams(s, keep); err != nil {
 		return j, err
 	}
+	shared := merge(p.environ, []string{
+		env.KeyRendezvous + "=" + j.ports[0].address,
+		env.KeyTokenFile + "=" + j.folder.token(),
+		env.KeyJobFile + "=" + j.folder.jobPage(),
+		env.TorchMasterAddr + "=" + host,
+		env.TorchMasterPort + "=" + port,
+	})
+	if err := send(j.conn, order{Folder: j.folder.path, Env: shared}); err != nil {
+		return j, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return j, err
+	}
+	defer null.Close()
+	for _, r := range p.Ranks {
+		if err := j.startRank(r, s, null); err != nil {
+			return j, err
+		}
+	}
+	return j, send(j.conn, order{All: true})
+}
+
+// startKeeper starts the copy of this program that will be the parent of all ranks.
+func (j *job) startKeeper() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("launcher: socket pair: %w", err)
+	}
+	theirs, ours := os.NewFile(uintptr(pair[1]), "front"), os.NewFile(uintptr(pair[0]), "keeper")
+	defer theirs.Close()
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return fmt.Errorf("launcher: socket to the keeper: %w", err)
+	}
+	j.conn = conn.(*net.UnixConn)
 	self, err := os.Executable()
 	if err != nil {
-		return j, fmt.Errorf("launcher: own executable: %w", err)
+		return fmt.Errorf("launcher: own executable: %w", err)
 	}
-	j.keeper = &exec.Cmd{Path: self, Args: []string{keeperName}, Env: p.options.Environ, Stderr: os.Stderr, ExtraFiles: keep.files, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
-	if err := j.keeper.Start(); err != nil {
-		j.keeper = nil
-		return j, fmt.Errorf("launcher: start the keeper: %w", err)
+	keeper := &exec.Cmd{Path: self, Args: []string{keeperName}, Env: j.plan.options.Environ, Stderr: os.Stderr,
+		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	if err := keeper.Start(); err != nil {
+		return fmt.Errorf("launcher: start the keeper: %w", err)
 	}
-	j.out = json.NewEncoder(j.conn)
-	if err := j.out.Encode(spec{Ranks: j.ranks(), Folder: j.folder.path}); err != nil {
-		return j, fmt.Errorf("launcher: send the plan to the keeper: %w", err)
-	}
-	return j, nil
+	j.keeper = keeper
+	return nil
 }
 
-// ranks are the plan's ranks with the job's own files and ports in their environments.
-func (j *job) ranks() []Rank {
-	host, port, _ := net.SplitHostPort(j.ports[1].address)
-	ranks := make([]Rank, len(j.plan.Ranks))
-	for i, r := range j.plan.Ranks {
-		r.Env = merge(r.Env, []string{
-			env.KeyRendezvous + "=" + j.ports[0].address,
-			env.KeyTokenFile + "=" + j.folder.token(),
-			env.KeyStateFile + "=" + j.folder.page(r.Rank),
-			env.KeyJobFile + "=" + j.folder.jobPage(),
-			env.TorchMasterAddr + "=" + host,
-			env.TorchMasterPort + "=" + port,
-		})
-		ranks[i] = r
-	}
-	return ranks
-}
-
-// inherited are descriptors for the keeper, in their order there.
-type inherited struct {
-	files []*os.File
-	owned []*os.File // closed here once the keeper has them
-}
-
-// pass adds a descriptor that stays open here.
-func (i *inherited) pass(f *os.File) { i.files = append(i.files, f) }
-
-// own adds a descriptor that is closed here.
-func (i *inherited) own(f *os.File) {
-	i.files, i.owned = append(i.files, f), append(i.owned, f)
-}
-
-func (i *inherited) close() {
-	for _, f := range i.owned {
-		f.Close()
-	}
-}
-
-// openStreams makes the ranks' standard streams: input, output and error of each rank.
-func (j *job) openStreams(s Streams, keep *inherited) error {
+// startRank makes a rank's standard streams and hands it to the keeper.
+func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 	o := &j.plan.options
-	null, err := os.Open(os.DevNull)
+	in, mine, err := j.openInput(r.Rank, s.In, null)
 	if err != nil {
 		return err
 	}
-	keep.owned = append(keep.owned, null)
-	if o.OutputDir != "" {
-		if err := os.MkdirAll(o.OutputDir, 0o755); err != nil {
-			return fmt.Errorf("--output-dir: %w", err)
+	theirs := []*os.File{in}
+	defer func() {
+		for _, f := range theirs {
+			if f != in || mine {
+				f.Close()
+			}
 		}
-	}
-	width := len(strconv.Itoa(len(j.plan.Ranks) - 1))
-	outs := [2]*sink{{w: s.Out}, j.stderr}
-	for _, r := range j.plan.Ranks {
-		if err := j.openInput(r.Rank, s.In, null, keep); err != nil {
-			return err
+	}()
+	for k, suffix := range []string{"out", "err"} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return fmt.Errorf("launcher: pipe for rank %d: %w", r.Rank, err)
 		}
-		for k, suffix := range []string{"out", "err"} {
-			read, write, err := os.Pipe()
-			if err != nil {
-				return fmt.Errorf("launcher: pipe for rank %d: %w", r.Rank, err)
-			}
-			keep.own(write)
-			st := &stream{rank: r.Rank, pipe: read}
-			j.streams = append(j.streams, st)
-			if o.shows(r.Rank) {
-				st.out = outs[k]
-			}
-			if o.Tag {
-				st.tag = fmt.Sprintf("[%*d]", width, r.Rank)
-			}
-			if o.OutputDir != "" {
-				if err := st.createFile(o.OutputDir, suffix); err != nil {
-					return fmt.Errorf("--output-dir: %w", err)
-				}
+		theirs = append(theirs, write)
+		st := &stream{rank: r.Rank, pipe: read}
+		j.streams = append(j.streams, st)
+		if o.shows(r.Rank) {
+			st.out = [2]*sink{j.stdout, j.stderr}[k]
+		}
+		if o.Tag {
+			st.tag = fmt.Sprintf("[%*d]", len(strconv.Itoa(len(j.plan.Ranks)-1)), r.Rank)
+		}
+		if o.OutputDir != "" {
+			if err := st.createFile(o.OutputDir, suffix); err != nil {
+				return fmt.Errorf("--output-dir: %w", err)
 			}
 		}
 	}
-	return nil
+	r.Env = append(r.Env, env.KeyStateFile+"="+j.folder.page(r.Rank))
+	return send(j.conn, order{Rank: &r}, theirs...)
 }
 
 // shows reports whether a rank's output reaches the console.

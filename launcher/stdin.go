@@ -9,25 +9,22 @@ import (
 	"golang.org/x/term"
 )
 
-// openInput gives a rank its standard input. One rank alone reads a file or pipe directly; from a terminal, or for all
-// ranks, the front copies. Other ranks read an empty stream.
-func (j *job) openInput(rank int, in, null *os.File, keep *inherited) error {
+// openInput is a rank's standard input, and whether it is to be closed here once the rank has it. One rank alone reads a file
+// or pipe directly; from a terminal, or for all ranks, the front copies. Other ranks read an empty stream.
+func (j *job) openInput(rank int, in, null *os.File) (file *os.File, mine bool, err error) {
 	choice := j.plan.options.Stdin
 	switch {
 	case in == nil, choice == StdinNone, choice != StdinAll && choice != rank, !readable(in):
-		keep.pass(null)
-		return nil
+		return null, false, nil
 	case choice == rank && !term.IsTerminal(int(in.Fd())):
-		keep.pass(in)
-		return nil
+		return in, false, nil
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("launcher: standard input of rank %d: %w", rank, err)
+		return nil, false, fmt.Errorf("launcher: standard input of rank %d: %w", rank, err)
 	}
-	keep.own(read)
 	j.stdin = append(j.stdin, write)
-	return nil
+	return read, true, nil
 }
 
 // readable reports whether reading from a file cannot stop this process: a terminal may be read by its foreground group
