@@ -13,6 +13,7 @@ const (
 	PurposeChain    = "chain"     // prefixes of real-prefix prefill points
 	PurposeWarmTail = "warm-tail" // throw-away tail of the same-shape warm shot
 	PurposeTail     = "tail"      // measured tail of a real-prefix point
+	PurposeEager    = "eager"     // tail of a real-prefix point's discarded replica
 )
 
 // ContentMode values name where synthetic token ids come from.

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+
+	"github.com/fpmrun/fpmrun/rank"
+	"github.com/fpmrun/fpmrun/rank/env"
+)
+
+// bench is the run of one rank, from the command line to the files.
+func (p *program) bench(parent context.Context, o *options) error {
+	getenv := p.getenv
+	if o.single {
+		getenv = func(string) string { return "" }
+	}
+	identity, err := rank.Identify(getenv)
+	if err != nil {
+		return usage(err)
+	}
+	topology, err := rank.Agree(identity, env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value})
+	if err != nil {
+		return usage(err)
+	}
+	pl, err := p.plan(o, topology, identity.LocalSize)
+	if err != nil {
+		return usage(err)
+	}
+	if o.dryRun {
+		return p.dryRun(o, pl)
+	}
+	ctx, stopper := newStopper(parent)
+	defer stopper.close()
+	world, auth, err := rank.Join(ctx, identity, rank.Options{Getenv: getenv, Logger: p.log})
+	if err != nil {
+		return err
+	}
+	defer world.Close()
+	return p.measure(ctx, o, pl, identity, auth, world, stopper)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+
+	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/collective"
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+	"github.com/fpmrun/fpmrun/rank"
+	"github.com/fpmrun/fpmrun/rank/bench"
+)
+
+// measure is one rank's part of the run once the world has met.
+func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Identity, auth string, world *collective.Comm, stopper *stopper) error {
+	place := pl.topology.Place(world.Rank())
+	sizes := artifact.Sizes{TP: pl.topology.TP, PCP: pl.topology.PCP, PP: pl.topology.PP}
+	worker := world.Rank() % sizes.Workers()
+	runID, err := agreeRunID(ctx, world)
+	if err != nil {
+		return err
+	}
+	pl.bench.OutputPath = o.outputPath
+	if pl.bench.OutputPath == "" {
+		pl.bench.OutputPath = filepath.Join("fpm-results", runID, "benchmark.json")
+	}
+	leader := worker == 0
+	if leader {
+		if err := bench.PrepareOutput(pl.bench.OutputPath, o.probePath, place.DP, o.overwrite); err != nil {
+			return err
+		}
+	}
+	workers, leaders, err := groups(ctx, world, place.DP, worker)
+	if err != nil {
+		return err
+	}
+	weights := model.Random(uint64(o.weightSeed.Value), pl.geometry)
+	defer weights.Close()
+	tensor, err := tensorGroup(ctx, workers)
+	if err != nil {
+		return err
+	}
+	engine, err := newEngine(pl.engine, pl.engineConfig(weights, tensor), o.noAsync)
+	if err != nil {
+		return err
+	}
+	if err := world.Handle(bench.ProbeMethod, bench.ProbeHandler(engine.Info(), pl.bench.Graph, place.DP, worker, sizes)); err != nil {
+		return err
+	}
+	if !leader {
+		if err := bench.Follow(ctx, engine, workers); err != nil {
+			return err
+		}
+		return world.Barrier(ctx) // the probe is over
+	}
+	engine = bench.Lead(engine, workers)
+	defer engine.Close()
+	seed := o.weightSeed.Value
+	own := newOwn(id, auth, engine.Info().Host)
+	pl.bench.Own = own
+	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: o.model, WeightSeed: &seed,
+		DPSize: pl.topology.DP, Sizes: sizes, Version: version})
+	return p.lead(ctx, o, pl, engine, world, leaders, runID, own, stopper)
+}
+
+// lead runs the benchmark on the leader of a DP rank and publishes what came of it.
+func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, world, leaders *collective.Comm, runID string, own *own, stopper *stopper) error {
+	var bar *progress
+	if leaders.Rank() == 0 {
+		bar = newProgress(p.stderr)
+		pl.bench.Progress = bar.update
+	}
+	session, err := bench.New(pl.bench, engine, leaders)
+	if err != nil {
+		return err
+	}
+	stopper.use(session.Stop)
+	doc, stopped, err := session.Run(ctx, runID)
+	if bar != nil {
+		bar.finish()
+	}
+	if stopped {
+		own.StoppedBy = stopper.reason()
+	}
+	if path, werr := bench.WriteRank(doc); werr != nil || err != nil {
+		if werr == nil {
+			p.log.Error("the run failed; what was measured is in the rank's document", "path", path)
+		}
+		return firstError(err, werr)
+	}
+	published, err := bench.Publish(ctx, world, leaders, doc, pl.bench.OutputPath, o.probePath, p.log)
+	if err != nil {
+		return err
+	}
+	if err := engine.Close(); err != nil {
+		return err
+	}
+	if err := world.Barrier(ctx); err != nil {
+		return fmt.Errorf("wait for the end of the probe: %w", err)
+	}
+	if leaders.Rank() == 0 {
+		if err := p.summary(doc, published); err != nil {
+			return err
+		}
+	}
+	if stopped {
+		return status{code: exitPartial}
+	}
+	return nil
+}
+
+// tensorGroup is the communicator inside an engine's steps, a channel of its own beside the steps' messages; nil for one
+// worker.
+func tensorGroup(ctx context.Context, workers *collective.Comm) (gpu.Group, error) {
+	if workers.Size() == 1 {
+		return nil, nil
+	}
+	comm, err := workers.Dup(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("tensor-parallel group: %w", err)
+	}
+	return bench.TensorGroup{Comm: comm}, nil
+}
+
+// agreeRunID gives the launch an id that no other has.
+func agreeRunID(ctx context.Context, world *collective.Comm) (string, error) {
+	id := make([]byte, 16)
+	if world.Rank() == 0 {
+		if _, err := rand.Read(id); err != nil {
+			return "", err
+		}
+	}
+	id, err := collective.BroadcastBytes(ctx, world, 0, id)
+	if err != nil {
+		return "", fmt.Errorf("agree on the run id: %w", err)
+	}
+	return hex.EncodeToString(id), nil
+}
+
+// groups splits the world into the workers of each DP engine and the leaders of all engines.
+func groups(ctx context.Context, world *collective.Comm, dp, worker int) (workers, leaders *collective.Comm, err error) {
+	if workers, err = world.Split(ctx, dp, worker); err != nil {
+		return nil, nil, fmt.Errorf("group of the workers of DP rank %d: %w", dp, err)
+	}
+	workers.SetTimeout(0) // between two steps any time may pass; a lost leader ends the wait all the same
+	color := 0
+	if worker > 0 {
+		color = 1
+	}
+	if leaders, err = world.Split(ctx, color, dp); err != nil {
+		return nil, nil, fmt.Errorf("group of the DP leaders: %w", err)
+	}
+	return workers, leaders, nil
+}
+
+// summary prints the table and the files.
+func (p *program) summary(doc *artifact.Rank, files bench.Published) error {
+	if err := artifact.WriteTable(p.stdout, artifact.Summarize(doc.Groups)); err != nil {
+		return err
+	}
+	for _, path := range []string{files.Merged, files.Sidecar} {
+		if path != "" {
+			if _, err := fmt.Fprintln(p.stdout, path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/rank"
+)
+
+// own is the project's own evidence of one rank, under "fpmrun" in its document: facts that may differ between the ranks
+// and launches of one build.
+type own struct {
+	Launch    ownLaunch         `json:"launch"`
+	Host      ownHost           `json:"host"`
+	Engine    map[string]string `json:"engine_host"`
+	StoppedBy string            `json:"stopped_by,omitempty"` // signal or timeout, when the run ended early
+}
+
+type ownLaunch struct {
+	Source    string `json:"source"` // the launcher whose variables named the rank
+	Auth      string `json:"auth"`   // kind of secret that the ranks met with
+	Rank      int    `json:"rank"`
+	WorldSize int    `json:"world_size"`
+	PID       int    `json:"pid"`
+}
+
+type ownHost struct {
+	Name       string `json:"name"`
+	Arch       string `json:"arch"`
+	GoVersion  string `json:"go_version"`
+	CPUs       int    `json:"allowed_cpus"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+}
+
+// newOwn describes this process and its host.
+func newOwn(id rank.Identity, auth string, engine map[string]string) *own {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return &own{
+		Launch: ownLaunch{Source: id.Source, Auth: auth, Rank: id.Rank, WorldSize: id.Size, PID: os.Getpid()},
+		Host:   ownHost{Name: name, Arch: runtime.GOARCH, GoVersion: runtime.Version(), CPUs: allowedCPUs(), GOMAXPROCS: runtime.GOMAXPROCS(0)},
+		Engine: engine,
+	}
+}
+
+// allowedCPUs is the size of the process's affinity mask.
+func allowedCPUs() int {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return runtime.NumCPU()
+	}
+	return set.Count()
+}

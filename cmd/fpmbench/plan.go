@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+	"github.com/fpmrun/fpmrun/rank/bench"
+	"github.com/fpmrun/fpmrun/rank/env"
+)
+
+// plan is a checked command line: everything that can be known before the ranks meet and weights are made.
+type plan struct {
+	engine   string
+	geometry *model.Geometry
+	topology env.Topology
+	bench    bench.Config
+	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
+}
+
+// plan checks the command line against the model, the topology and the memory that the ranks of this host share. Every
+// error is a usage error.
+func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan, error) {
+	engine, err := o.chooseEngine(p.log)
+	if err != nil {
+		return nil, err
+	}
+	geometry, err := model.Load(o.model, []byte(o.overrides))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(o.supported(engine, geometry, topology), o.limits(engine, geometry, topology.TP)); err != nil {
+		return nil, err
+	}
+	graph, err := o.graph(engine)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := p.manifest(o)
+	if err != nil {
+		return nil, err
+	}
+	sample := func(name string) int { return o.samples[name].Value }
+	pl := &plan{engine: engine, geometry: geometry, topology: topology}
+	pl.bench = bench.Config{
+		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
+		Samples: artifact.Samples{
+			PrefillNewTokens: sample("prefill-max-new-token-samples"), PrefillKVTokens: sample("prefill-max-kv-read-token-samples"),
+			PrefillBatches: sample("prefix-max-batch-size-samples"), DecodeKVTokens: sample("decode-max-kv-read-token-samples"),
+			DecodeBatches: sample("decode-max-batch-size-samples"),
+		},
+		Timeout: time.Duration(o.timeout), ContentSeed: o.contentSeed, PrefillRealSeed: bool(o.realSeed),
+		KVWarmup: bool(o.kvWarmup), KVSkipReason: skipReason(geometry),
+		GiantKVThreshold: o.giantThreshold.Value, GiantKVRepeats: o.giantRepeats.Value,
+		MaxModelLen: o.maxModelLen.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value,
+		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
+		Graph: graph, Vocab: geometry.Vocab, WorkerID: o.workerID, Logger: p.log,
+	}
+	if err := errors.Join(pl.fits(availableMemory(), localRanks), pl.bench.Validate()); err != nil {
+		return nil, err
+	}
+	pl.grid, err = bench.Plan(&pl.bench)
+	return pl, err
+}
+
+// manifest reads the points file, if one was given, and warns of repeated coordinates.
+func (p *program) manifest(o *options) (*artifact.Manifest, error) {
+	if o.pointsFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(o.pointsFile)
+	if err != nil {
+		return nil, fmt.Errorf("--points-file %q: %w", o.pointsFile, err)
+	}
+	m, err := artifact.ParseManifest(text)
+	if err != nil {
+		return nil, fmt.Errorf("--points-file %q: %w", o.pointsFile, err)
+	}
+	repeats, err := m.Repeats()
+	for _, message := range repeats {
+		p.log.Warn(message)
+	}
+	return m, err
+}
+
+// supported refuses what no engine here can run.
+func (o *options) supported(engine string, g *model.Geometry, t env.Topology) error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if t.PP > 1 {
+		refuse("--pp %d: pipeline parallelism above 1 is not supported by the benchmark's decode and agg modes, nor by any engine here", t.PP)
+	}
+	if t.PCP > 1 {
+		refuse("--pcp %d: prefill context parallelism above 1 is not supported by any engine here", t.PCP)
+	}
+	if o.strict && g.Experts == nil && t.DP > 1 {
+		refuse("--strict-contract: a dense model with data_parallel_size %d is refused: its ranks are independent replicas; run one rank, or drop --strict-contract", t.DP)
+	}
+	for flag, value := range map[string]string{"dtype": o.dtype, "kv-dtype": o.kvDType} {
+		if value != "auto" && !(engine == "cpu" && value == "float32") {
+			refuse("--%s %s: the %s engine works in its own type; use auto", flag, value, engine)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// skipReason says why decode points of a model do not run over real KV.
+func skipReason(g *model.Geometry) string {
+	if g.Experts == nil {
+		return "dense_model_content_insensitive"
+	}
+	return "moe_tp_balanced_by_construction" // without expert parallelism every rank holds a part of each expert
+}
+
+// engineConfig is what the engine of one worker is built from.
+func (pl *plan) engineConfig(weights model.Source, tp gpu.Group) gpu.Config {
+	return gpu.Config{
+		Geometry: pl.geometry, Weights: weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
+		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
+		Graph: pl.bench.Graph, TP: tp,
+	}
+}

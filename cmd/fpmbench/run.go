@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/gpu"
+)
+
+// version is set when the program is built.
+var version = "unknown"
+
+// Exit statuses.
+const (
+	exitFailed  = 1
+	exitUsage   = 2
+	exitPartial = 3 // stopped early; what was measured is valid
+)
+
+// status is an error with an exit status.
+type status struct {
+	code  int
+	cause error
+}
+
+func (s status) Error() string {
+	if s.cause == nil {
+		return ""
+	}
+	return s.cause.Error()
+}
+
+func (s status) Unwrap() error { return s.cause }
+
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return status{exitUsage, err}
+}
+
+// program is what a run needs of the world outside.
+type program struct {
+	environ        []string
+	stdout, stderr io.Writer
+	log            *slog.Logger
+}
+
+// getenv looks a variable up.
+func (p *program) getenv(name string) string {
+	value, _ := p.lookup(name)
+	return value
+}
+
+func (p *program) lookup(name string) (string, bool) {
+	for i := len(p.environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(p.environ[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// run is the whole program.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	p := &program{environ: environ, stdout: stdout, stderr: stderr}
+	p.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: withoutTime}))
+	o := newOptions()
+	app := &cli.App{
+		Name:  "fpmbench",
+		Usage: "measure a transformer's forward pass over a grid of batch sizes, new tokens and cached tokens",
+		UsageText: "fpmbench [flags]                   one rank\n" +
+			"fpmrun -np N fpmbench [flags]      N data-parallel ranks; --tp N shards each over N ranks",
+		Description: "Writes one document for each data-parallel rank, the merged document and the worker-probe sidecar.\n" +
+			"Exit status: 0 complete, 1 failed, 2 wrong command line, 3 stopped early with usable results.",
+		Version:                   version,
+		Writer:                    stdout,
+		ErrWriter:                 stderr,
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true,
+		Flags:                     o.flags(),
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usage(err) },
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usage(fmt.Errorf("unexpected argument %q: fpmbench takes flags only", c.Args().First()))
+			}
+			if err := o.applyContract(p.getenv, c.IsSet); err != nil {
+				return usage(err)
+			}
+			return p.bench(ctx, o)
+		},
+	}
+	err := app.RunContext(ctx, args)
+	if err == nil {
+		return 0
+	}
+	if text := err.Error(); text != "" {
+		for line := range strings.SplitSeq(text, "\n") {
+			fmt.Fprintln(stderr, "fpmbench:", line)
+		}
+	}
+	var s status
+	switch {
+	case errors.As(err, &s):
+		return s.code
+	case errors.Is(err, gpu.ErrConfig):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// withoutTime keeps log lines short: the launcher stamps them where that is wanted.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}

@@ -1,0 +1,79 @@
+package collective
+
+import "context"
+
+// AllGatherBytes gives every rank's bytes to every rank, in rank order; parts may differ in size. The own part is a copy.
+//
+// Bruck's algorithm (Bruck, Ho, Kipnis, Upfal and Weathersby 1997): the parts that a rank has double in every round, so
+// that ceil(log2 n) rounds serve any n.
+func AllGatherBytes(ctx context.Context, c *Comm, b []byte) ([][]byte, error) {
+	if err := c.begin(ctx, sig{Op: opAllGather, Count: variable}); err != nil {
+		return nil, err
+	}
+	parts, err := allGather(groupTransport{c}, append([]byte{}, b...))
+	if err = c.end(err); err != nil {
+		return nil, err
+	}
+	return parts, nil
+}
+
+func allGather(t transport, b []byte) ([][]byte, error) {
+	n, rank := t.Size(), t.Rank()
+	parts := append(make([][]byte, 0, n), b) // of rank, rank+1, ...
+	for k := 1; k < n; k <<= 1 {
+		count := min(k, n-k)
+		message, err := t.SendRecvAny((rank-k+n)%n, packParts(parts[:count]), (rank+k)%n)
+		if err != nil {
+			return nil, err
+		}
+		more, err := unpackParts(message, count)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, more...)
+	}
+	ordered := make([][]byte, n)
+	for i, p := range parts {
+		ordered[(rank+i)%n] = p
+	}
+	return ordered, nil
+}
+
+// AllGather gives every rank's value to every rank, in rank order. Values are encoded with msgpack.
+func AllGather[T any](ctx context.Context, c *Comm, v T) ([]T, error) {
+	b, err := encodeValue(v)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := AllGatherBytes(ctx, c, b)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[T](parts)
+}
+
+// AllGatherInto fills dst, which holds Size() parts of len(src), with every rank's src in rank order.
+//
+// Ring: in each of n-1 steps a rank passes on what it got in the step before.
+func AllGatherInto[T Number](ctx context.Context, c *Comm, dst, src []T) error {
+	if len(dst) != len(src)*c.Size() {
+		return invalid("allgather of %d elements by %d ranks into %d, want %d", len(src), c.Size(), len(dst), len(src)*c.Size())
+	}
+	if err := c.begin(ctx, sig{Op: opAllGather, Kind: kindFor[T](), Count: uint64(len(src))}); err != nil {
+		return err
+	}
+	copy(dst[c.rank*len(src):], src)
+	return c.end(ringGather(groupTransport{c}, len(src), dst))
+}
+
+// ringGather completes dst, whose own part is in place.
+func ringGather[T Number](t transport, part int, dst []T) error {
+	n, rank := t.Size(), t.Rank()
+	at := func(r int) []byte { r = (r + n) % n; return bytesOf(dst[r*part : (r+1)*part]) }
+	for s := range n - 1 {
+		if err := t.SendRecv((rank+1)%n, at(rank-s), (rank-1+n)%n, at(rank-s-1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

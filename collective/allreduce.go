@@ -1,0 +1,113 @@
+package collective
+
+import (
+	"context"
+	"unsafe"
+)
+
+// AllReduce combines the ranks' slices element by element and returns the result, in fresh memory, on every rank.
+func AllReduce[T Number](ctx context.Context, c *Comm, data []T, op Op) ([]T, error) {
+	dst := make([]T, len(data))
+	return dst, AllReduceInto(ctx, c, dst, data, op)
+}
+
+// AllReduceInto is AllReduce into dst, which has src's length and may be src.
+//
+// Short vectors: recursive doubling, ceil(log2 n) rounds, ranks beyond the largest power of two folded into their
+// neighbours (Thakur, Rabenseifner and Gropp 2005). Long vectors: ring, each rank sending 2(n-1)/n of the vector (Patarasu and
+// Yuan 2009). In both the order of combination depends on the group's size and the length alone.
+func AllReduceInto[T Number](ctx context.Context, c *Comm, dst, src []T, op Op) error {
+	if len(dst) != len(src) {
+		return invalid("allreduce of %d elements into %d", len(src), len(dst))
+	}
+	if op < Sum || op > Max {
+		return invalid("allreduce by %v", op)
+	}
+	if err := c.begin(ctx, sig{Op: opAllReduce, Kind: kindFor[T](), Red: op, Count: uint64(len(src))}); err != nil {
+		return err
+	}
+	copy(dst, src)
+	t := groupTransport{c}
+	if len(bytesOf(dst)) <= doublingBytes || len(dst) < t.Size() {
+		return c.end(doubling(t, dst, typed[T](c, len(dst)), op))
+	}
+	return c.end(ringReduce(t, dst, typed[T](c, len(dst)/t.Size()+1), op))
+}
+
+// typed is n elements of the operation's scratch memory.
+func typed[T Number](c *Comm, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var zero T
+	// One element more than needed leaves room to align the first.
+	b := c.scratch((n + 1) * int(unsafe.Sizeof(zero)))
+	if off := uintptr(unsafe.Pointer(&b[0])) % unsafe.Sizeof(zero); off != 0 {
+		b = b[unsafe.Sizeof(zero)-off:]
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
+}
+
+// doubling reduces data in place; other has its length.
+func doubling[T Number](t transport, data, other []T, op Op) error {
+	n, rank := t.Size(), t.Rank()
+	power := 1
+	for power*2 <= n {
+		power *= 2
+	}
+	extra := n - power // the first 2*extra ranks pair up: the odd one of each pair takes part for both
+	folded := rank < 2*extra
+	if folded && rank%2 == 0 {
+		if err := t.Send(rank+1, bytesOf(data)); err != nil {
+			return err
+		}
+		return t.Recv(rank+1, bytesOf(data))
+	}
+	me := rank - extra
+	if folded {
+		me = rank / 2
+		if err := t.Recv(rank-1, bytesOf(other)); err != nil {
+			return err
+		}
+		combine(op, data, other)
+	}
+	for bit := 1; bit < power; bit <<= 1 {
+		peer := me ^ bit
+		if peer < extra {
+			peer = 2*peer + 1
+		} else {
+			peer += extra
+		}
+		if err := t.SendRecv(peer, bytesOf(data), peer, bytesOf(other)); err != nil {
+			return err
+		}
+		combine(op, data, other)
+	}
+	if folded {
+		return t.Send(rank-1, bytesOf(data))
+	}
+	return nil
+}
+
+// ringReduce reduces data in place; other holds the largest segment.
+func ringReduce[T Number](t transport, data, other []T, op Op) error {
+	n, rank := t.Size(), t.Rank()
+	segment := func(i int) []T {
+		i = (i%n + n) % n
+		return data[i*len(data)/n : (i+1)*len(data)/n]
+	}
+	next, before := (rank+1)%n, (rank-1+n)%n
+	for s := range n - 1 { // after it this rank has the whole of segment rank+1
+		mine := segment(rank - s - 1)
+		if err := t.SendRecv(next, bytesOf(segment(rank-s)), before, bytesOf(other[:len(mine)])); err != nil {
+			return err
+		}
+		combine(op, mine, other[:len(mine)])
+	}
+	for s := range n - 1 {
+		if err := t.SendRecv(next, bytesOf(segment(rank+1-s)), before, bytesOf(segment(rank-s))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

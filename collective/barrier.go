@@ -1,0 +1,24 @@
+package collective
+
+import "context"
+
+// Barrier returns when every rank of the group has called it.
+//
+// Dissemination barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): in round k every
+// rank tells the one 2^k after it; after ceil(log2 n) rounds each has heard of all.
+func (c *Comm) Barrier(ctx context.Context) error {
+	if err := c.begin(ctx, sig{Op: opBarrier}); err != nil {
+		return err
+	}
+	return c.end(barrier(groupTransport{c}))
+}
+
+func barrier(t transport) error {
+	n, rank := t.Size(), t.Rank()
+	for k := 1; k < n; k <<= 1 {
+		if err := t.SendRecv((rank+k)%n, nil, (rank-k+n)%n, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

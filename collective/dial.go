@@ -1,0 +1,116 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+const (
+	firstBackoff = time.Millisecond
+	lastBackoff  = 100 * time.Millisecond
+)
+
+// dial connects to a rank and authenticates, and tries again with growing pauses while the address refuses
+// connections or belongs to another world, until ctx ends.
+func (w *world) dial(ctx context.Context, address string, h hello) (net.Conn, answer, error) {
+	h.Dialler, h.Size, h.PID, h.Run = uint32(w.rank), uint32(w.size), uint32(os.Getpid()), runHash(w.cfg.RunID)
+	var last error
+	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
+		conn, a, err := w.dialOnce(ctx, address, h)
+		if err == nil {
+			return conn, a, nil
+		}
+		var r *refusal
+		if errors.As(err, &r) && !r.retry() {
+			return nil, a, fmt.Errorf("connect to rank %d at %s: %w", h.Acceptor, address, err)
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, a, fmt.Errorf("connect to rank %d at %s: %w: %w", h.Acceptor, address, context.Cause(ctx), last)
+		}
+	}
+}
+
+func (w *world) dialOnce(ctx context.Context, address string, h hello) (net.Conn, answer, error) {
+	conn, err := w.cfg.Network.Dial(ctx, address)
+	if err != nil {
+		return nil, answer{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
+	err = conn.SetDeadline(time.Now().Add(handshakeLimit))
+	var a answer
+	if err == nil && ctx.Err() == nil {
+		a, err = dialHandshake(conn, w.cfg.Token, h)
+	}
+	stop()
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, a, errors.Join(err, conn.Close())
+	}
+	return conn, a, nil
+}
+
+// control returns the control connection to a peer and opens it when there is none. When both
+// sides dial at once, the connection dialled by the lower rank survives.
+func (w *world) control(ctx context.Context, peer int) (*control, error) {
+	for {
+		w.mu.Lock()
+		c, busy, gone := w.controls[peer], w.dialing[peer], w.roster.gone(peer)
+		changed := w.changed
+		ours := c == nil && !busy && !gone
+		if ours {
+			w.dialing[peer] = true
+		}
+		w.mu.Unlock()
+		switch {
+		case c != nil:
+			return c, nil
+		case gone:
+			return nil, w.peerGoneError(peer)
+		case ours:
+			c, err := w.dialControl(ctx, peer)
+			if c != nil || err != nil {
+				return c, err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to rank %d: %w", peer, context.Cause(ctx))
+		case <-w.ctx.Done():
+			return nil, ErrClosed
+		}
+	}
+}
+
+// dialControl returns nil and no error when the peer's own connection is on its way.
+func (w *world) dialControl(ctx context.Context, peer int) (*control, error) {
+	conn, _, err := w.dial(ctx, w.table[peer].Addr, hello{Purpose: forControl, Acceptor: uint32(peer), Epoch: w.epoch})
+	w.mu.Lock()
+	delete(w.dialing, peer)
+	w.notify()
+	w.mu.Unlock()
+	if err != nil {
+		var r *refusal
+		if errors.As(err, &r) && (r.status == statusCrossed || r.status == statusDuplicate) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	return w.addControl(peer, conn), nil
+}

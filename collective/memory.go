@@ -1,0 +1,436 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Memory is a Network inside one process, for tests and simulations. It has no limits on connections, a
+// bounded buffer per direction, and faults on demand. Under testing/synctest its delays cost no wall time.
+type Memory struct {
+	latency time.Duration
+	buffer  int
+
+	mu        sync.Mutex
+	listeners map[string]*memListener
+	next      int
+	conns     map[*memConn]string // every open end, with its host
+	dead      map[string]bool
+	cut       map[string]bool
+}
+
+// NewMemory returns a network whose bytes take the given latency from end to end, with room for buffer
+// bytes per direction (0 = 64 KiB).
+func NewMemory(latency time.Duration, buffer int) *Memory {
+	if buffer <= 0 {
+		buffer = 64 << 10
+	}
+	return &Memory{latency: latency, buffer: buffer, listeners: map[string]*memListener{},
+		conns: map[*memConn]string{}, dead: map[string]bool{}, cut: map[string]bool{}}
+}
+
+// Host returns the network as seen from the named host.
+func (m *Memory) Host(name string) Network { return memHost{m, name} }
+
+// Kill resets every connection of a host and refuses new ones, as a power failure with a reset does.
+func (m *Memory) Kill(host string) {
+	m.mu.Lock()
+	m.dead[host] = true
+	var victims []*memConn
+	for c, h := range m.conns {
+		if h == host {
+			victims = append(victims, c)
+		}
+	}
+	m.mu.Unlock()
+	for _, c := range victims {
+		c.reset()
+	}
+}
+
+// Cut makes a host silent: its connections stay open, but nothing comes through in either direction.
+func (m *Memory) Cut(host string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cut[host] = true
+	for c, h := range m.conns {
+		if h == host {
+			c.in.stall()
+			c.out.stall()
+		}
+	}
+}
+
+type memHost struct {
+	m    *Memory
+	name string
+}
+
+// Listen takes any address; port 0 is replaced by a free one. See Network.
+func (h memHost) Listen(_ context.Context, address string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
+	if port == "0" {
+		h.m.next++
+		port = fmt.Sprint(1<<16 + h.m.next)
+	}
+	if host == "" {
+		host = h.name
+	}
+	a := memAddr(net.JoinHostPort(host, port))
+	if h.m.listeners[string(a)] != nil {
+		return nil, &net.OpError{Op: "listen", Net: "memory", Addr: a, Err: syscall.EADDRINUSE}
+	}
+	l := &memListener{m: h.m, host: h.name, addr: a, queue: make(chan *memConn), done: make(chan struct{})}
+	h.m.listeners[string(a)] = l
+	return l, nil
+}
+
+// Dial connects to a listener. See Network.
+func (h memHost) Dial(ctx context.Context, address string) (net.Conn, error) {
+	h.m.mu.Lock()
+	l := h.m.listeners[address]
+	refused := l == nil || h.m.dead[h.name] || h.m.dead[l.host]
+	h.m.mu.Unlock()
+	if refused {
+		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: memAddr(address), Err: syscall.ECONNREFUSED}
+	}
+	ab, ba := newMemPipe(h.m), newMemPipe(h.m)
+	near := &memConn{m: h.m, in: ba, out: ab, local: memAddr(net.JoinHostPort(h.name, "0")), remote: l.addr}
+	far := &memConn{m: h.m, in: ab, out: ba, local: l.addr, remote: near.local}
+	h.m.mu.Lock()
+	h.m.conns[near], h.m.conns[far] = h.name, l.host
+	if h.m.cut[h.name] || h.m.cut[l.host] {
+		ab.stall()
+		ba.stall()
+	}
+	h.m.mu.Unlock()
+	select {
+	case l.queue <- far:
+		return near, nil
+	case <-l.done:
+		err := errors.Join(near.Close(), far.Close())
+		return nil, errors.Join(&net.OpError{Op: "dial", Net: "memory", Addr: l.addr, Err: syscall.ECONNREFUSED}, err)
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), near.Close(), far.Close())
+	}
+}
+
+type memAddr string
+
+// Network is "memory".
+func (memAddr) Network() string { return "memory" }
+
+// String is host:port.
+func (a memAddr) String() string { return string(a) }
+
+type memListener struct {
+	m     *Memory
+	host  string
+	addr  memAddr
+	queue chan *memConn
+	once  sync.Once
+	done  chan struct{}
+}
+
+// Accept waits for a dialler. See net.Listener.
+func (l *memListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.queue:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close refuses further diallers. See net.Listener.
+func (l *memListener) Close() error {
+	l.once.Do(func() {
+		close(l.done)
+		l.m.mu.Lock()
+		defer l.m.mu.Unlock()
+		delete(l.m.listeners, string(l.addr))
+	})
+	return nil
+}
+
+// Addr is the address to dial. See net.Listener.
+func (l *memListener) Addr() net.Addr { return l.addr }
+
+// memConn is one end of a connection; it is a stream as well as a net.Conn.
+type memConn struct {
+	m             *Memory
+	in, out       *memPipe
+	local, remote memAddr
+
+	mu     sync.Mutex
+	rd, wd time.Time // deadlines
+	timers [2]*time.Timer
+}
+
+// tryRead: see stream.
+func (c *memConn) tryRead(p []byte) (int, error) { return c.in.read(p) }
+
+// tryWrite: see stream.
+func (c *memConn) tryWrite(p []byte) (int, error) { return c.out.write(p) }
+
+// Read waits for bytes. See net.Conn.
+func (c *memConn) Read(p []byte) (int, error) {
+	return c.in.wait(func() (int, error) { return c.in.read(p) }, func() time.Time { return c.deadline(false) })
+}
+
+// Write waits until all of p is buffered. See net.Conn.
+func (c *memConn) Write(p []byte) (int, error) {
+	for n := 0; ; {
+		k, err := c.writeWait(p[n:])
+		n += k
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+func (c *memConn) readWait(p []byte) (int, error) { return c.Read(p) }
+
+func (c *memConn) writeWait(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return c.out.wait(func() (int, error) { return c.out.write(p) }, func() time.Time { return c.deadline(true) })
+}
+
+func (c *memConn) bothWait(readable stream, until time.Time) error {
+	r, ok := readable.(*memConn)
+	if !ok {
+		return errors.New("collective: two kinds of connections in one group")
+	}
+	a, b := r.in.changes(), c.out.changes()
+	if r.in.ready() || c.out.room() {
+		return nil
+	}
+	d := 10 * time.Millisecond
+	if !until.IsZero() {
+		d = min(d, time.Until(until))
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-a:
+	case <-b:
+	case <-t.C:
+	}
+	return nil
+}
+
+func (c *memConn) arm(until time.Time) error { return c.SetDeadline(until) }
+
+// wake: see stream. Setting a deadline of an in-memory connection cannot fail.
+func (c *memConn) wake() { _ = c.SetDeadline(longAgo) }
+
+func (c *memConn) deadline(write bool) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if write {
+		return c.wd
+	}
+	return c.rd
+}
+
+// SetDeadline sets both deadlines. See net.Conn.
+func (c *memConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline: see net.Conn.
+func (c *memConn) SetReadDeadline(t time.Time) error { c.setDeadline(&c.rd, 0, t, c.in); return nil }
+
+// SetWriteDeadline: see net.Conn.
+func (c *memConn) SetWriteDeadline(t time.Time) error { c.setDeadline(&c.wd, 1, t, c.out); return nil }
+
+func (c *memConn) setDeadline(d *time.Time, timer int, t time.Time, p *memPipe) {
+	c.mu.Lock()
+	*d = t
+	if c.timers[timer] != nil {
+		c.timers[timer].Stop()
+		c.timers[timer] = nil
+	}
+	if wait := time.Until(t); !t.IsZero() && wait > 0 {
+		c.timers[timer] = time.AfterFunc(wait, p.notify)
+	}
+	c.mu.Unlock()
+	p.notify()
+}
+
+// Close ends both directions; what was written stays readable. See net.Conn.
+func (c *memConn) Close() error {
+	c.m.mu.Lock()
+	delete(c.m.conns, c)
+	c.m.mu.Unlock()
+	c.out.end(io.EOF, syscall.EPIPE)
+	c.in.end(net.ErrClosed, syscall.EPIPE)
+	return c.SetDeadline(time.Time{})
+}
+
+// CloseWrite ends the outgoing direction only, as a TCP connection's does.
+func (c *memConn) CloseWrite() error { c.out.end(io.EOF, net.ErrClosed); return nil }
+
+func (c *memConn) reset() {
+	c.out.end(syscall.ECONNRESET, syscall.ECONNRESET)
+	c.in.end(syscall.ECONNRESET, syscall.ECONNRESET)
+}
+
+// LocalAddr: see net.Conn.
+func (c *memConn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr: see net.Conn.
+func (c *memConn) RemoteAddr() net.Addr { return c.remote }
+
+// memPipe is one direction.
+type memPipe struct {
+	latency time.Duration
+	size    int
+
+	mu       sync.Mutex
+	buf      []byte
+	due      []memChunk // arrivals in order, when there is a latency
+	visible  int        // bytes of buf that have arrived
+	stalled  bool
+	rerr     error // once buf is empty
+	werr     error
+	changedC chan struct{}
+}
+
+type memChunk struct {
+	n  int
+	at time.Time
+}
+
+func newMemPipe(m *Memory) *memPipe {
+	return &memPipe{latency: m.latency, size: m.buffer, changedC: make(chan struct{})}
+}
+
+func (p *memPipe) notify() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.signal()
+}
+
+func (p *memPipe) signal() {
+	close(p.changedC)
+	p.changedC = make(chan struct{})
+}
+
+func (p *memPipe) changes() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changedC
+}
+
+func (p *memPipe) stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stalled = true
+}
+
+func (p *memPipe) ready() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrive()
+	return p.visible > 0 || p.rerr != nil
+}
+
+func (p *memPipe) room() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.werr != nil || len(p.buf) < p.size
+}
+
+// end lets the reader see rerr after what is buffered, and the writer werr at once. The first call stands.
+func (p *memPipe) end(rerr, werr error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rerr == nil && !p.stalled {
+		p.rerr = rerr
+	}
+	if p.werr == nil {
+		p.werr = werr
+	}
+	p.signal()
+}
+
+func (p *memPipe) arrive() {
+	now := time.Now()
+	for len(p.due) > 0 && !p.due[0].at.After(now) {
+		p.visible += p.due[0].n
+		p.due = p.due[1:]
+	}
+}
+
+func (p *memPipe) read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arrive()
+	if p.rerr == net.ErrClosed {
+		return 0, p.rerr
+	}
+	if p.visible == 0 {
+		if len(p.buf) == 0 && p.rerr != nil {
+			return 0, p.rerr
+		}
+		return 0, errAgain
+	}
+	n := copy(b, p.buf[:p.visible])
+	p.buf = p.buf[n:]
+	p.visible -= n
+	p.signal()
+	return n, nil
+}
+
+func (p *memPipe) write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.werr != nil {
+		return 0, p.werr
+	}
+	n := min(len(b), p.size-len(p.buf))
+	if n == 0 {
+		return 0, errAgain
+	}
+	p.buf = append(p.buf, b[:n]...)
+	switch {
+	case p.stalled:
+	case p.latency == 0:
+		p.visible += n
+	default:
+		p.due = append(p.due, memChunk{n, time.Now().Add(p.latency)})
+		time.AfterFunc(p.latency, p.notify)
+	}
+	p.signal()
+	return n, nil
+}
+
+// wait repeats try until it moves something or the deadline has passed.
+func (p *memPipe) wait(try func() (int, error), deadline func() time.Time) (int, error) {
+	for {
+		changed := p.changes()
+		if d := deadline(); !d.IsZero() && !d.After(time.Now()) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		n, err := try()
+		if err != errAgain {
+			return n, err
+		}
+		<-changed
+	}
+}

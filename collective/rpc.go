@@ -1,0 +1,415 @@
+package collective
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fpmrun/fpmrun/collective/state"
+)
+
+const (
+	maxMethod   = 128 // bytes of a method's name
+	maxHandlers = 64  // handlers running at once on a rank; further calls queue in arrival order
+	callHeader  = 16  // time limit in ns, group id
+)
+
+// rpcTable is the calls and handlers of a world. Its own lock is never held while another is taken.
+type rpcTable struct {
+	w       *world
+	mu      sync.Mutex
+	methods map[string]Handler
+	ready   chan struct{} // closed when all handlers are registered
+	isReady bool
+	next    uint64
+	pending map[uint64]*pendingCall
+	serving map[callKey]context.CancelFunc
+	running int
+	backlog []func()
+}
+
+type callKey struct {
+	peer int
+	id   uint64
+}
+
+type pendingCall struct {
+	peer  int
+	reply chan Reply // room for one
+	dups  int
+	done  bool
+}
+
+func (t *rpcTable) init(w *world) {
+	t.w, t.ready = w, make(chan struct{})
+	t.methods, t.pending, t.serving = map[string]Handler{}, map[uint64]*pendingCall{}, map[callKey]context.CancelFunc{}
+}
+
+func validMethod(name string) bool { return name != "" && len(name) <= maxMethod }
+
+func (t *rpcTable) register(handlers map[string]Handler) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.Copy(t.methods, handlers)
+}
+
+// markReady lets calls to unknown methods fail instead of waiting for a later Handle.
+func (t *rpcTable) markReady() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isReady {
+		t.isReady = true
+		close(t.ready)
+	}
+}
+
+// encodeCall builds a request: time limit, group, method, arguments.
+func encodeCall(limit time.Duration, group uint64, method string, args []byte) []byte {
+	b := make([]byte, callHeader, callHeader+1+len(method)+len(args))
+	binary.LittleEndian.PutUint64(b, uint64(max(limit, 0)))
+	binary.LittleEndian.PutUint64(b[8:], group)
+	b = append(b, byte(len(method)))
+	return append(append(b, method...), args...)
+}
+
+type request struct {
+	limit  time.Duration // 0 = none
+	group  uint64
+	method string
+	args   []byte
+}
+
+func decodeCall(b []byte) (request, error) {
+	if len(b) < callHeader+1 || len(b) < callHeader+1+int(b[callHeader]) {
+		return request{}, fmt.Errorf("%w: call of %d bytes", ErrMalformed, len(b))
+	}
+	n := int(b[callHeader])
+	r := request{limit: time.Duration(binary.LittleEndian.Uint64(b)), group: binary.LittleEndian.Uint64(b[8:]),
+		method: string(b[callHeader+1 : callHeader+1+n]), args: b[callHeader+1+n:]}
+	if !validMethod(r.method) || r.limit < 0 {
+		return r, fmt.Errorf("%w: call of method %q", ErrMalformed, r.method)
+	}
+	return r, nil
+}
+
+// A reply is 4 bytes of kind, then the value, or the error's text.
+func encodeReply(kind state.Kind, body []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(kind)), body...)
+}
+
+func decodeReply(rank int, method string, b []byte) Reply {
+	if len(b) < 4 {
+		return Reply{Rank: rank, Raw: b, Err: &Error{Op: "call:" + method, Rank: rank, Kind: state.KindMalformed, Blamed: rank,
+			Text: fmt.Sprintf("reply of %d bytes", len(b))}}
+	}
+	r := Reply{Rank: rank, Raw: b[4:]}
+	if k := state.Kind(binary.LittleEndian.Uint32(b)); k != state.KindNone {
+		r.Err = &Error{Op: "call:" + method, Rank: rank, Kind: k, Blamed: rank, Remote: true, Text: strings.ToValidUTF8(string(r.Raw), "?")}
+	}
+	return r
+}
+
+// call runs a method on a rank and waits for the reply. Encoding, connecting and waiting failures are in Reply.Err.
+func (t *rpcTable) call(ctx context.Context, peer int, method string, args any) Reply {
+	body, err := encodeValue(args)
+	if err != nil {
+		return Reply{Rank: peer, Err: t.callError(peer, method, err)}
+	}
+	s := t.start(ctx, peer, method, 0, body)
+	r := t.await(ctx, s, method)
+	if s.p != nil {
+		r.Duplicates = t.duplicates(s)
+	}
+	return r
+}
+
+// started is a call on its way.
+type started struct {
+	peer int
+	id   uint64
+	p    *pendingCall
+	c    *control // nil = this rank
+	err  error
+}
+
+// start sends a request. What goes wrong is found by await.
+func (t *rpcTable) start(ctx context.Context, peer int, method string, group uint64, args []byte) started {
+	s := started{peer: peer}
+	if !validMethod(method) {
+		s.err = invalid("method name of %d bytes, want 1 to %d", len(method), maxMethod)
+		return s
+	}
+	if int64(len(args)) > t.w.cfg.MaxMessage {
+		s.err = invalid("arguments of %d bytes, limit %d", len(args), t.w.cfg.MaxMessage)
+		return s
+	}
+	if peer != t.w.rank {
+		if s.c, s.err = t.w.control(ctx, peer); s.err != nil {
+			return s
+		}
+	}
+	limit := time.Duration(0)
+	if d, ok := ctx.Deadline(); ok {
+		limit = max(time.Until(d), 1)
+	}
+	s.p = &pendingCall{peer: peer, reply: make(chan Reply, 1)}
+	t.mu.Lock()
+	t.next++
+	s.id = t.next
+	t.pending[s.id] = s.p
+	t.mu.Unlock()
+	msg := encodeCall(limit, group, method, args)
+	if s.c != nil {
+		s.c.send(frameCall, s.id, msg)
+		// A connection that broke before the call was in the table tells nobody.
+		t.w.mu.Lock()
+		gone := t.w.roster.gone(peer) && t.w.controls[peer] != s.c
+		t.w.mu.Unlock()
+		if gone {
+			t.peerGone(peer, t.w.peerGoneError(peer))
+		}
+	} else if err := t.called(peer, s.id, msg, func(b []byte) { t.replied(peer, s.id, b) }); err != nil {
+		s.err = err
+	}
+	return s
+}
+
+// await waits for a started call's reply.
+func (t *rpcTable) await(ctx context.Context, s started, method string) Reply {
+	if s.err != nil {
+		if err := ctx.Err(); err != nil {
+			s.err = err
+		}
+		return Reply{Rank: s.peer, Err: t.callError(s.peer, method, s.err)}
+	}
+	select {
+	case r := <-s.p.reply:
+		return t.finish(s, method, r)
+	default:
+	}
+	var err error
+	select {
+	case r := <-s.p.reply:
+		return t.finish(s, method, r)
+	case <-ctx.Done():
+		err = ctx.Err()
+		if s.c != nil {
+			s.c.send(frameCancel, s.id, nil)
+		} else {
+			t.cancelled(s.peer, s.id)
+		}
+	case <-t.w.ctx.Done():
+		err = ErrClosed
+	}
+	t.forget(s.id)
+	return Reply{Rank: s.peer, Err: t.callError(s.peer, method, err)}
+}
+
+func (t *rpcTable) forget(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.pending, id)
+}
+
+func (t *rpcTable) finish(s started, method string, r Reply) Reply {
+	if r.Err != nil {
+		t.forget(s.id)
+		return Reply{Rank: s.peer, Err: t.callError(s.peer, method, r.Err)}
+	}
+	return decodeReply(s.peer, method, r.Raw)
+}
+
+func (t *rpcTable) callError(peer int, method string, err error) error {
+	e := &Error{Op: "call:" + method, Rank: t.w.rank, Kind: kindOf(err), Blamed: peer, Text: fmt.Sprintf("to rank %d", peer), Err: err}
+	if c, ok := err.(*Error); ok { // a world's error about the peer: its own text is enough
+		e.Text, e.Err = c.Text, c.Err
+	}
+	return e
+}
+
+// replied matches a reply to its call. An answered call keeps waiting for nothing: a second reply is counted
+// while the call is remembered, a later one is dropped and counted.
+func (t *rpcTable) replied(peer int, id uint64, msg []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pending[id]
+	switch {
+	case p == nil || p.peer != peer:
+		t.w.late.Add(1)
+	case p.done:
+		p.dups++
+	default:
+		p.done = true
+		p.reply <- Reply{Raw: msg}
+	}
+}
+
+// peerGone fails the calls that wait for a rank.
+func (t *rpcTable) peerGone(peer int, err *Error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.pending {
+		if p.peer == peer && !p.done {
+			p.done = true
+			p.reply <- Reply{Err: err}
+		}
+	}
+	for k, cancel := range t.serving {
+		if k.peer == peer {
+			cancel()
+		}
+	}
+}
+
+// called takes a request in. Built-in methods are answered at once.
+func (t *rpcTable) called(peer int, id uint64, msg []byte, reply func([]byte)) error {
+	r, err := decodeCall(msg)
+	if err != nil {
+		return err
+	}
+	if r.method == whereMethod {
+		var args whereArgs
+		kind, body := state.KindNone, []byte(nil)
+		if err = decodeValue(r.args, &args); err == nil {
+			body, err = encodeValue(t.w.answerWhere(args))
+		}
+		if err != nil {
+			kind, body = state.KindMalformed, []byte(err.Error())
+		}
+		reply(encodeReply(kind, body))
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.w.ctx)
+	if r.limit > 0 {
+		ctx, cancel = context.WithTimeout(t.w.ctx, r.limit)
+	}
+	key := callKey{peer, id}
+	t.mu.Lock()
+	t.serving[key] = cancel
+	run := func() {
+		t.serve(ctx, &Request{From: peer, Method: r.method, Args: r.args, group: r.group, reply: reply})
+		cancel()
+		t.mu.Lock()
+		delete(t.serving, key)
+		t.mu.Unlock()
+		t.release()
+	}
+	start := t.running < maxHandlers
+	if start {
+		t.running++
+	} else {
+		t.backlog = append(t.backlog, run)
+	}
+	t.mu.Unlock()
+	if start {
+		go run()
+	}
+	return nil
+}
+
+// release gives a handler's place to the call that has waited longest.
+func (t *rpcTable) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.backlog) == 0 || t.w.ctx.Err() != nil {
+		t.running--
+		return
+	}
+	next := t.backlog[0]
+	t.backlog = t.backlog[1:]
+	go next()
+}
+
+// cancelled ends the context of a handler whose caller gave up.
+func (t *rpcTable) cancelled(peer int, id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if cancel := t.serving[callKey{peer, id}]; cancel != nil {
+		cancel()
+	}
+}
+
+// serve finds and runs the handler and sends what it returns.
+func (t *rpcTable) serve(ctx context.Context, req *Request) {
+	t.mu.Lock()
+	h := t.methods[req.Method]
+	ready := t.ready
+	t.mu.Unlock()
+	if h == nil {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+		}
+		t.mu.Lock()
+		h = t.methods[req.Method]
+		known := slices.Sorted(maps.Keys(t.methods))
+		t.mu.Unlock()
+		if h == nil {
+			req.send(encodeReply(state.KindUnknown, fmt.Appendf(nil, "method %q; known: %s", req.Method, strings.Join(known, ", "))))
+			return
+		}
+	}
+	v, err := runHandler(ctx, h, req)
+	if err != nil {
+		kind := kindOf(err)
+		if kind == state.KindOther || ctx.Err() == nil && !isOurs(err) {
+			kind = state.KindRemote
+		}
+		req.send(encodeReply(kind, []byte(err.Error())))
+		return
+	}
+	if v == nil && req.answered() {
+		return
+	}
+	body, err := replyBody(v)
+	if err == nil && int64(len(body)) > t.w.cfg.MaxMessage {
+		err = invalid("reply of %d bytes, limit %d", len(body), t.w.cfg.MaxMessage)
+	}
+	if err != nil {
+		req.send(encodeReply(kindOf(err), []byte(err.Error())))
+		return
+	}
+	req.send(encodeReply(state.KindNone, body))
+}
+
+// isOurs reports whether the error has a class of this package, which the caller shall see.
+func isOurs(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		return true
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func replyBody(v any) (b []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil { // a MarshalMsgpack of the value
+			err = fmt.Errorf("%w: encode %T: panic: %v", ErrMalformed, v, p)
+		}
+	}()
+	if raw, ok := v.(Raw); ok {
+		return raw, nil
+	}
+	return encodeValue(v)
+}
+
+func runHandler(ctx context.Context, h Handler, req *Request) (v any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			v, err = nil, fmt.Errorf("panic in handler of %q: %v\n%s", req.Method, p, debug.Stack())
+		}
+	}()
+	return h(ctx, req)
+}

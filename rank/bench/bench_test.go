@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/collective"
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
+
+// fake is an engine whose steps take no time worth mentioning; it keeps what it ran.
+type fake struct {
+	mu       sync.Mutex
+	steps    []gpu.Step
+	flight   []*gpu.Step
+	infinite bool // its logits are not finite
+	fail     error
+	wrong    bool // it dispatches something else than planned
+
+	session   *Session
+	stopAfter int // steps after which the session is asked to stop; 0 is never
+}
+
+func (f *fake) Info() gpu.Info {
+	return gpu.Info{Engine: "fake", DType: "float32", KVDType: "float32", Depth: 1, LayerBackends: map[string]string{"layers.0": "fake"}}
+}
+
+func (f *fake) Enqueue(step *gpu.Step) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flight = append(f.flight, step)
+	f.steps = append(f.steps, *step)
+	if f.stopAfter > 0 && len(f.steps) >= f.stopAfter && len(f.session.doc.Results) > 0 {
+		f.session.Stop()
+	}
+	return f.fail
+}
+
+func (f *fake) Await(_ context.Context, out *gpu.Output) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.flight) == 0 {
+		return errors.New("fake: nothing in flight")
+	}
+	step := f.flight[0]
+	f.flight = f.flight[1:]
+	out.Arrival = gpu.Monotonic()
+	out.Sampled = append(out.Sampled[:0], make([]uint32, len(step.Rows))...)
+	out.Dispatch = gpu.Dispatch{Mode: gpu.GraphNone, Unpadded: step.Tokens(), Padded: step.Tokens()}
+	if f.wrong {
+		out.Dispatch.Mode = gpu.GraphPiecewise
+	}
+	return nil
+}
+
+func (f *fake) Finite() (bool, error) { return !f.infinite, nil }
+func (f *fake) Close() error          { return nil }
+
+// settings are small but exercise both phases.
+func settings(t *testing.T) Config {
+	t.Helper()
+	g, err := model.Load("tiny", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{
+		Mode: "agg", WarmupIterations: 5, OutputPath: t.TempDir() + "/benchmark.json", Timeout: time.Minute,
+		Samples:     artifact.Samples{PrefillNewTokens: 4, PrefillKVTokens: 4, PrefillBatches: 3, DecodeKVTokens: 4, DecodeBatches: 4},
+		ContentSeed: "0", KVWarmup: true, KVSkipReason: "dense_model_content_insensitive", GiantKVThreshold: 1000000, GiantKVRepeats: 3,
+		MaxModelLen: 128, MaxBatchedTokens: 64, MaxSeqs: 4, BlockSize: 16, Blocks: 64, PrefixCaching: true,
+		Graph: gpu.GraphConfig{Mode: "NONE"}, Vocab: g.Vocab, WorkerID: "w", Logger: slog.New(slog.DiscardHandler),
+	}
+	c.Engine = Provenance(&c, Setup{Info: (&fake{}).Info(), Geometry: g, Model: "tiny", DPSize: 1, Sizes: artifact.Sizes{TP: 1, PCP: 1, PP: 1}, Version: "test"})
+	return c
+}
+
+// world joins n ranks in this process.
+func world(t *testing.T, n int) []*collective.Comm {
+	t.Helper()
+	network := collective.NewMemory(0, 0)
+	comms, errs := make([]*collective.Comm, n), make([]error, n)
+	var wg sync.WaitGroup
+	for rank := range n {
+		wg.Go(func() {
+			comms[rank], errs[rank] = collective.Join(t.Context(), collective.Config{
+				Rank: rank, Size: n, Rendezvous: "host0:1", Token: collective.Secret("0123456789abcdef"), RunID: "test",
+				JoinTimeout: 30 * time.Second, Timeout: 30 * time.Second, Network: network.Host(fmt.Sprintf("host%d", rank)),
+			})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var wg sync.WaitGroup
+		for _, c := range comms {
+			wg.Go(func() { c.Close() })
+		}
+		wg.Wait()
+	})
+	return comms
+}
+
+// outcome is how one rank's run ended.
+type outcome struct {
+	doc     *artifact.Rank
+	stopped bool
+	err     error
+	session *Session
+}
+
+// runAll runs one session per rank; change may alter a rank's settings and engine.
+func runAll(t *testing.T, n int, change func(rank int, c *Config, f *fake)) ([]outcome, []*fake) {
+	t.Helper()
+	comms := world(t, n)
+	outcomes, fakes := make([]outcome, n), make([]*fake, n)
+	var wg sync.WaitGroup
+	for rank := range n {
+		c, f := settings(t), &fake{}
+		fakes[rank] = f
+		if change != nil {
+			change(rank, &c, f)
+		}
+		s, err := New(c, f, comms[rank])
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.session = s
+		wg.Go(func() {
+			o := &outcomes[rank]
+			o.session = s
+			o.doc, o.stopped, o.err = s.Run(t.Context(), "00112233445566778899aabbccddeeff")
+			if o.err != nil {
+				comms[rank].Close() // as a rank does that ends with an error
+			}
+		})
+	}
+	wg.Wait()
+	return outcomes, fakes
+}

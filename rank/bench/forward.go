@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/gpu"
+)
+
+// forward executes steps on the engine and counts them.
+type forward struct {
+	engine gpu.Engine
+	depth  int // steps that may be in flight
+	count  int // non-empty outputs so far: the next forward_index
+}
+
+// run executes the steps and fills outs, one per step. start is called with no step in flight right before the first is
+// enqueued, and its result is the start stamp. Nothing is allocated, but for what the engine does itself.
+func (f *forward) run(ctx context.Context, steps []gpu.Step, outs []gpu.Output, start func() (int64, error)) (int64, error) {
+	stamp, err := start()
+	if err != nil {
+		return 0, err
+	}
+	next := 0
+	for k := range steps {
+		for ; next < len(steps) && next < k+f.depth; next++ {
+			if err := f.engine.Enqueue(&steps[next]); err != nil {
+				return 0, fmt.Errorf("bench: forward %d: %w", f.count+next-k, err)
+			}
+		}
+		if err := f.engine.Await(ctx, &outs[k]); err != nil {
+			return 0, fmt.Errorf("bench: forward %d: %w", f.count, err)
+		}
+		f.count++
+	}
+	return stamp, nil
+}
+
+// prepare runs steps outside any measurement.
+func (f *forward) prepare(ctx context.Context, steps []gpu.Step) error {
+	outs := outputs(steps)
+	_, err := f.run(ctx, steps, outs, func() (int64, error) { return 0, nil })
+	return err
+}
+
+// outputs allocates room for the outputs of steps.
+func outputs(steps []gpu.Step) []gpu.Output {
+	outs := make([]gpu.Output, len(steps))
+	for i := range outs {
+		outs[i].Sampled = make([]uint32, 0, len(steps[i].Rows))
+	}
+	return outs
+}
+
+// records makes the raw records of a point's steps. The first step is timed from the start stamp, the others from the
+// output before.
+func records(point *artifact.Point, id identity, firstForward int, b *batch, outs []gpu.Output, start int64) []artifact.FPM {
+	raw := make([]artifact.FPM, len(outs))
+	for k := range outs {
+		from, basis := start, artifact.ScheduleToOutput
+		if k > 0 {
+			from, basis = outs[k-1].Arrival, artifact.InterOutput
+		}
+		begin, end := artifact.Float(gpu.Seconds(from)), artifact.Float(gpu.Seconds(outs[k].Arrival))
+		dispatch := outs[k].Dispatch
+		raw[k] = artifact.FPM{
+			Version: 1, WorkerID: id.worker, DPRank: id.dpRank, CounterID: point.BenchmarkID, WallTime: end - begin,
+			Scheduled: scheduled(&b.steps[k], b.decode),
+			Sample: &artifact.Sample{
+				SampleIndex: k, ForwardIndex: firstForward + k,
+				Timing:    artifact.Timing{Basis: basis, Start: &begin, End: end},
+				Cudagraph: artifact.ObservedGraph(string(dispatch.Mode), dispatch.Unpadded, dispatch.Padded),
+			},
+		}
+	}
+	return raw
+}
+
+// identity is what a rank's records say about who made them.
+type identity struct {
+	worker string
+	dpRank int
+}

@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/collective"
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/kv"
+)
+
+// Session is one run on the leader of one DP rank. It is used once.
+type Session struct {
+	cfg     Config
+	engine  gpu.Engine
+	leaders *collective.Comm // the leaders of all DP ranks; its rank is the DP rank
+	cache   *kv.Manager
+	id      identity
+	content artifact.Content
+	forward forward
+
+	limits artifact.Limits // the group's common limits
+	plan   *artifact.Plan
+	doc    artifact.Rank
+	chains map[string]int // computed tokens of each real-prefix chain, by salt
+
+	salts    int // counter of process-local cache salts
+	deadline time.Time
+	stop     atomic.Bool
+	stopped  bool // the group stopped early
+	heap     uint64
+}
+
+// New prepares a run. leaders' rank is the DP rank and its size the DP size.
+func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cache, err := kv.New(kv.Config{Blocks: cfg.Blocks, BlockSize: cfg.BlockSize, PrefixCaching: cfg.PrefixCaching})
+	if err != nil {
+		return nil, err
+	}
+	rank := leaders.Rank()
+	s := &Session{
+		cfg: cfg, engine: engine, leaders: leaders, cache: cache,
+		id:      identity{worker: cfg.WorkerID, dpRank: rank},
+		content: artifact.Content{Seed: cfg.ContentSeed, Vocab: cfg.Vocab, DPRank: rank},
+		forward: forward{engine: engine, depth: engine.Info().Depth},
+		chains:  map[string]int{},
+	}
+	s.doc = s.newDocument()
+	return s, nil
+}
+
+// Stop asks the run to end at the next point boundary. It may be called from any goroutine.
+func (s *Session) Stop() { s.stop.Store(true) }
+
+func (s *Session) wantsStop() bool {
+	progressed := len(s.doc.Results)+len(s.doc.Skipped) > 0
+	return s.stop.Load() || progressed && time.Now().After(s.deadline)
+}
+
+// Run measures the grid and returns the rank's document, whatever happened. The error, if any, is in the document
+// too. stopped says that the run ended before its last point without an error.
+func (s *Session) Run(ctx context.Context, runID string) (doc *artifact.Rank, stopped bool, err error) {
+	begin := time.Now()
+	s.deadline = begin.Add(s.cfg.Timeout)
+	s.doc.RunID = runID
+	// The collector runs between points only; a memory limit set from outside still holds.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	err = s.run(ctx)
+	s.doc.Timing = artifact.RunTiming{StartedAt: stamp(begin), CompletedAt: stamp(begin.Add(time.Since(begin))), Elapsed: artifact.Float(time.Since(begin).Seconds())}
+	expected := 0
+	if s.plan != nil {
+		expected = s.plan.Expected
+		s.doc.GridDigest, s.doc.MissingPhases = &s.plan.Digest, s.plan.MissingPhases
+	}
+	s.doc.Finish(expected, s.stopped, err)
+	return &s.doc, s.stopped, err
+}
+
+func (s *Session) run(ctx context.Context) error {
+	if err := s.agreeCapacity(ctx); err != nil {
+		return err
+	}
+	if err := s.planGrid(); err != nil {
+		return err
+	}
+	if err := s.agreeGrid(ctx); err != nil {
+		return err
+	}
+	if err := s.warmup(ctx); err != nil {
+		return err
+	}
+	for _, point := range s.plan.Points {
+		stop, err := s.agreeStop(ctx)
+		if err != nil {
+			return err
+		}
+		if stop {
+			s.stopped = true
+			break
+		}
+		if err := s.measure(ctx, point); err != nil {
+			return err
+		}
+		s.collect()
+	}
+	if s.stopped && len(s.doc.Results) == 0 {
+		return errors.New("bench: stopped before the first point was measured")
+	}
+	if err := s.cache.Reset(); err != nil {
+		return fmt.Errorf("bench: clean up: %w", err)
+	}
+	if err := s.leaders.Barrier(ctx); err != nil {
+		return fmt.Errorf("bench: agree on the clean-up: %w", err)
+	}
+	return nil
+}
+
+func (s *Session) planGrid() error {
+	plan, err := s.cfg.plan(&s.limits)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	s.plan = plan
+	if plan.Imbalanced > 0 && s.id.dpRank == 0 {
+		s.cfg.Logger.Info("imbalanced points dropped; --collect-imbalanced keeps them", "count", plan.Imbalanced)
+	}
+	s.doc.Limits = s.runLimits()
+	s.doc.Cudagraph = s.runGraph()
+	return nil
+}
+
+// heapGrowth is how much the heap may grow before the collector runs at a point boundary.
+const heapGrowth = 256 << 20
+
+// collect runs the Go collector between points once the heap has grown.
+func (s *Session) collect() {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > s.heap+heapGrowth {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		s.heap = m.HeapAlloc
+	}
+}
+
+// freshSalt separates a request's cache namespace from every other in this process. It never selects content.
+func (s *Session) freshSalt() string {
+	s.salts++
+	return "request-" + strconv.Itoa(s.salts)
+}
+
+func (s *Session) freshSalts(n int) []string {
+	salts := make([]string, n)
+	for i := range salts {
+		salts[i] = s.freshSalt()
+	}
+	return salts
+}
+
+func (s *Session) report(point artifact.Point, wall float64, skipped string) {
+	if s.cfg.Progress != nil && s.id.dpRank == 0 {
+		s.cfg.Progress(Progress{Done: len(s.doc.Results) + len(s.doc.Skipped), Total: s.plan.Expected, Point: point, WallTime: wall, Skipped: skipped})
+	}
+}
+
+func stamp(t time.Time) *string {
+	s := t.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return &s
+}

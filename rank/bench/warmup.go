@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/gpu"
+)
+
+// warmupPrompt is the length of the global warm-up's prompt where the model holds it.
+const warmupPrompt = 256
+
+// warmup runs one request of WarmupIterations tokens: its prompt, in chunks where a step is smaller, and then one
+// decode step per further token. Nothing of it is measured.
+func (s *Session) warmup(ctx context.Context) error {
+	n := s.cfg.WarmupIterations
+	if n == 0 {
+		return nil
+	}
+	length := min(warmupPrompt, s.limits.MaxModelLen-n)
+	if length < 1 {
+		return fmt.Errorf("bench: %d warm-up tokens leave no prompt within max_model_len %d; lower --warmup-iterations", n, s.limits.MaxModelLen)
+	}
+	shape, err := artifact.Shape(artifact.PurposeWarmup, []int{length}, []int{0})
+	if err != nil {
+		return err
+	}
+	prompts := s.content.Prompts(artifact.PurposeWarmup, shape, []int{length})
+	record := s.begin(artifact.WarmupGlobal, artifact.ShapeRequest{PromptLengths: []int{length}})
+	b, err := open(s.cache, prompts, []string{s.freshSalt()}, n-1)
+	if err != nil {
+		record.failed()
+		return fmt.Errorf("bench: global warm-up: %w", err)
+	}
+	defer b.release()
+	steps := s.chunks(b)
+	if err := s.forward.prepare(ctx, steps); err != nil {
+		record.failed()
+		return err
+	}
+	record.observed(steps, false)
+	if n > 1 {
+		b.continued(length, n-1)
+		if err := s.forward.prepare(ctx, b.steps); err != nil {
+			record.failed()
+			return err
+		}
+		record.observed(b.steps, true)
+	}
+	record.completed()
+	return nil
+}
+
+// chunks splits the prefill of a batch into steps of at most max_num_batched_tokens tokens, requests one after the
+// other.
+func (s *Session) chunks(b *batch) []gpu.Step {
+	var steps []gpu.Step
+	for i, prompt := range b.prompts {
+		for done := b.sequences[i].Cached(); done < len(prompt); {
+			n := min(len(prompt)-done, s.limits.MaxTokens)
+			steps = append(steps, gpu.Step{Rows: []gpu.Row{{Slot: i, Tokens: prompt[done : done+n], Computed: done, Blocks: b.sequences[i].Blocks()}}})
+			done += n
+		}
+	}
+	return steps
+}

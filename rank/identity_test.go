@@ -1,0 +1,145 @@
+package rank
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fpmrun/fpmrun/rank/env"
+)
+
+func environ(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if key, value, _ := strings.Cut(p, "="); key == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	ours := env.Set{Rank: 2, WorldSize: 4, LocalRank: 2, LocalWorldSize: 4, Nodes: 1, Rendezvous: "127.0.0.1:1234", RunID: "r", TokenFile: "/t"}.Environ()
+	step := []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=3", "SLURM_PROCID=1", "SLURM_LOCALID=1", "SLURM_NTASKS=4", "SLURM_STEP_NUM_TASKS=4",
+		"SLURM_GTIDS=0,1", "SLURM_STEP_NODELIST=n[1-2]", "SLURM_STEP_NUM_NODES=2"}
+	for _, c := range []struct {
+		name       string
+		environ    []string
+		source     string
+		rank, size int
+		local      int
+		wrong      string
+	}{
+		{"nobody", nil, FromNobody, 0, 1, 1, ""},
+		{"fpmrun", ours, FromFPMRun, 2, 4, 4, ""},
+		{"fpmrun inside a Slurm step", append(slices.Clone(step), ours...), FromFPMRun, 2, 4, 4, ""},
+		{"forced to Slurm", append(append(slices.Clone(step), ours...), "FPM_IDENTITY=slurm"), FromSlurm, 1, 4, 2, ""},
+		{"forced to none", append(slices.Clone(ours), "FPM_IDENTITY=none"), FromNobody, 0, 1, 1, ""},
+		{"forced to fpmrun without it", append(slices.Clone(step), "FPM_IDENTITY=fpmrun"), "", 0, 0, 0, "FPM_RANK is not set"},
+		{"forced to Slurm without it", []string{"FPM_IDENTITY=slurm"}, "", 0, 0, 0, "no task of a Slurm step"},
+		{"forced to something else", []string{"FPM_IDENTITY=magic"}, "", 0, 0, 0, "want fpmrun, slurm or none"},
+		{"Slurm step", step, FromSlurm, 1, 4, 2, ""},
+		{"batch script of several tasks", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=4294967291", "SLURM_PROCID=0", "SLURM_NTASKS=4"}, "", 0, 0, 0, "inside Slurm job 42 (4 tasks) but not started by srun"},
+		{"batch script that looks like a task", []string{"SLURM_JOB_ID=42", "SLURM_PROCID=0", "SLURM_NTASKS=2"}, "", 0, 0, 0, "not started by srun"},
+		{"interactive step", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=4294967290", "SLURM_PROCID=0", "SLURM_NTASKS=3"}, "", 0, 0, 0, "not started by srun"},
+		{"batch script of one task", []string{"SLURM_JOB_ID=42", "SLURM_PROCID=0", "SLURM_NTASKS=1"}, FromNobody, 0, 1, 1, ""},
+		{"rank outside the step", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=0", "SLURM_PROCID=4", "SLURM_NTASKS=4"}, "", 0, 0, 0, "SLURM_PROCID=4"},
+		{"garbage", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=0", "SLURM_PROCID=x", "SLURM_NTASKS=4"}, "", 0, 0, 0, `SLURM_PROCID="x"`},
+		{"garbage of ours", []string{"FPM_RANK=5", "FPM_WORLD_SIZE=4"}, "", 0, 0, 0, "FPM_RANK"},
+	} {
+		id, err := Identify(environ(c.environ...))
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: got %v, want %q", c.name, err, c.wrong)
+			}
+			continue
+		}
+		if err != nil || id.Source != c.source || id.Rank != c.rank || id.Size != c.size || id.LocalSize != c.local {
+			t.Errorf("%s: %+v (%v)", c.name, id, err)
+		}
+	}
+}
+
+// All tasks of a step compute the same meeting places, another step others.
+func TestSlurmMeetingPlaces(t *testing.T) {
+	step := func(id, procID string) Identity {
+		got, err := Identify(environ("SLURM_JOB_ID=42", "SLURM_STEP_ID="+id, "SLURM_PROCID="+procID, "SLURM_NTASKS=2", "SLURM_STEP_NODELIST=vm", "SLURM_STEP_NUM_NODES=1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	a, b, other := step("0", "0"), step("0", "1"), step("1", "0")
+	if !slices.Equal(a.Rendezvous, b.Rendezvous) || a.RunID != b.RunID || len(a.Rendezvous) != candidatePorts {
+		t.Errorf("%v and %v", a, b)
+	}
+	if slices.Equal(a.Rendezvous, other.Rendezvous) || a.RunID == other.RunID {
+		t.Error("two steps meet at the same places")
+	}
+}
+
+func TestFirstHost(t *testing.T) {
+	for _, c := range []struct{ list, nodes, want string }{
+		{"n[1-2]", "2", "n1"}, {"n[03,7-9]", "3", "n03"}, {"a,b[1-3]", "4", "a"}, {"rack1-n[5-6]x,c", "3", "rack1-n5"}, {"vm", "1", "127.0.0.1"}, {"", "2", ""}, {"n[", "2", ""},
+	} {
+		got, err := firstHost(c.list, c.nodes)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%q: got %q (%v), want %q", c.list, got, err, c.want)
+		}
+	}
+}
+
+func TestAgree(t *testing.T) {
+	told := Identity{Source: FromFPMRun, Size: 8, Topology: env.Topology{DP: 2, PP: 1, PCP: 1, TP: 4}}
+	for _, c := range []struct {
+		name  string
+		id    Identity
+		flags env.Topology
+		want  env.Topology
+		wrong string
+	}{
+		{"launcher alone", told, env.Topology{}, told.Topology, ""},
+		{"both the same", told, env.Topology{DP: 2, TP: 4}, told.Topology, ""},
+		{"different", told, env.Topology{DP: 4}, env.Topology{}, "--dp 4 contradicts the launcher's dp 2 x pp 1 x pcp 1 x tp 4"},
+		{"program alone", Identity{Size: 8}, env.Topology{TP: 2}, env.Topology{DP: 4, PP: 1, PCP: 1, TP: 2}, ""},
+		{"nobody", Identity{Size: 3}, env.Topology{}, env.Topology{DP: 3, PP: 1, PCP: 1, TP: 1}, ""},
+		{"does not divide", Identity{Size: 8}, env.Topology{DP: 3}, env.Topology{}, "dp 3 = 3 does not divide 8 ranks"},
+	} {
+		got, err := Agree(c.id, c.flags)
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: got %v, want %q", c.name, err, c.wrong)
+			}
+		} else if err != nil || got != c.want {
+			t.Errorf("%s: got %v (%v), want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, auth, err := secret(Identity{TokenFile: path}, environ())
+	if err != nil || auth != AuthFile || string(got) != "0123456789abcdef" {
+		t.Errorf("%q, %s (%v)", got, auth, err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := secret(Identity{TokenFile: path}, environ()); err == nil || !strings.Contains(err.Error(), "0644") {
+		t.Errorf("a file that others can read: %v", err)
+	}
+	if got, auth, _ := secret(Identity{}, environ("FPM_TOKEN=from-the-environment")); auth != AuthEnv || string(got) != "from-the-environment" {
+		t.Errorf("%q, %s", got, auth)
+	}
+	a, auth, _ := secret(Identity{RunID: "slurm-1.0.0"}, environ())
+	b, _, _ := secret(Identity{RunID: "slurm-1.1.0"}, environ())
+	if auth != AuthPublic || len(a) < 16 || slices.Equal(a, b) {
+		t.Errorf("%q and %q, %s", a, b, auth)
+	}
+}
