@@ -1,0 +1,419 @@
+package collective
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// worldSizes are small, even, odd, and beyond a power of two.
+var worldSizes = []int{1, 2, 3, 5, 8}
+
+// joinAll joins a world of n ranks in this process: in memory, or over TCP on the loopback interface.
+func joinAll(t *testing.T, n int, tcp bool, change func(*Config)) []*Comm {
+	t.Helper()
+	memory, rendezvous := NewMemory(0, 0), "host0:1"
+	if tcp {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendezvous = l.Addr().String()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	comms, errs := make([]*Comm, n), make([]error, n)
+	var wg sync.WaitGroup
+	for rank := range n {
+		cfg := Config{Rank: rank, Size: n, Rendezvous: rendezvous, Token: Secret("0123456789abcdef"), RunID: t.Name()[:min(64, len(t.Name()))],
+			JoinTimeout: 20 * time.Second, Timeout: 20 * time.Second}
+		if !tcp {
+			cfg.Network = memory.Host(fmt.Sprintf("host%d", rank))
+		}
+		if change != nil {
+			change(&cfg)
+		}
+		wg.Go(func() { comms[rank], errs[rank] = Join(t.Context(), cfg) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { each(comms, func(_ int, c *Comm) { c.Close() }) })
+	return comms
+}
+
+// each runs a function for every rank at once.
+func each(comms []*Comm, f func(rank int, c *Comm)) {
+	var wg sync.WaitGroup
+	for rank, c := range comms {
+		wg.Go(func() { f(rank, c) })
+	}
+	wg.Wait()
+}
+
+// everywhere runs a test in worlds of all sizes over both networks.
+func everywhere(t *testing.T, f func(t *testing.T, comms []*Comm)) {
+	for _, n := range worldSizes {
+		for _, tcp := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d ranks, tcp %v", n, tcp), func(t *testing.T) { f(t, joinAll(t, n, tcp, nil)) })
+		}
+	}
+}
+
+// Every rank in turn is late, and every other must see the delay: nobody leaves the barrier before the last has come.
+func TestBarrierWaitsForEveryRank(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		for late := range comms {
+			var mu sync.Mutex
+			arrived := 0
+			waiting := make(chan struct{}, len(comms))
+			each(comms, func(rank int, c *Comm) {
+				if rank == late {
+					for range len(comms) - 1 {
+						<-waiting // the others are on their way into the barrier
+					}
+				}
+				mu.Lock()
+				arrived++
+				mu.Unlock()
+				waiting <- struct{}{}
+				if err := c.Barrier(t.Context()); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if arrived != len(comms) {
+					t.Errorf("rank %d left when %d of %d had come", rank, arrived, len(comms))
+				}
+			})
+		}
+	})
+}
+
+// part is a rank's bytes, of a size of its own.
+func part(rank, size int) []byte { return bytes.Repeat([]byte{byte(rank + 1)}, size*(rank+1)) }
+
+func TestByteOperations(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		for _, size := range []int{0, 1, 100, 300_000} {
+			for root := range comms {
+				each(comms, func(rank int, c *Comm) {
+					got, err := BroadcastBytes(t.Context(), c, root, part(rank, size))
+					if err != nil || !bytes.Equal(got, part(root, size)) {
+						t.Errorf("broadcast from %d on %d: %d bytes (%v)", root, rank, len(got), err)
+					}
+					parts, err := GatherBytes(t.Context(), c, root, part(rank, size))
+					if err != nil || (rank == root) != (parts != nil) {
+						t.Errorf("gather to %d on %d: %d parts (%v)", root, rank, len(parts), err)
+					}
+					for i, p := range parts {
+						if !bytes.Equal(p, part(i, size)) {
+							t.Errorf("gather to %d: part %d has %d bytes", root, i, len(p))
+						}
+					}
+				})
+			}
+			each(comms, func(rank int, c *Comm) {
+				parts, err := AllGatherBytes(t.Context(), c, part(rank, size))
+				if err != nil || len(parts) != len(comms) {
+					t.Errorf("allgather on %d: %d parts (%v)", rank, len(parts), err)
+				}
+				for i, p := range parts {
+					if !bytes.Equal(p, part(i, size)) {
+						t.Errorf("allgather on %d: part %d has %d bytes", rank, i, len(p))
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestTypedOperations(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		n := len(comms)
+		// Lengths on both sides of the change of algorithm, also shorter than the world and not divisible by it.
+		for _, length := range []int{0, 1, 7, 1000, doublingBytes/8 + 13, 100_003} {
+			results := make([][]float64, n)
+			each(comms, func(rank int, c *Comm) {
+				data := make([]float64, length)
+				for i := range data {
+					data[i] = float64(rank+1) * (1 + float64(i)/3)
+				}
+				sum, err := AllReduce(t.Context(), c, data, Sum)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				results[rank] = sum
+				most, err := AllReduce(t.Context(), c, []int32{int32(rank), -int32(rank)}, Max)
+				if err != nil || most[0] != int32(n-1) || most[1] != 0 {
+					t.Errorf("maximum %v (%v)", most, err)
+				}
+				all := make([]uint16, 3*n)
+				if err := AllGatherInto(t.Context(), c, all, []uint16{uint16(rank), 7, uint16(rank)}); err != nil || all[3*(n-1)] != uint16(n-1) || all[1] != 7 {
+					t.Errorf("allgather %v (%v)", all, err)
+				}
+			})
+			for rank := range comms {
+				for i, v := range results[rank] {
+					want := float64(n*(n+1)/2) * (1 + float64(i)/3)
+					if math.Abs(v-want) > 1e-9*want {
+						t.Fatalf("length %d, rank %d: sum[%d] = %v, want %v", length, rank, i, v, want)
+					}
+					if math.Float64bits(v) != math.Float64bits(results[0][i]) {
+						t.Fatalf("length %d: ranks 0 and %d have different bits", length, rank)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestValues(t *testing.T) {
+	type value struct {
+		Rank int
+		Name string
+	}
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		each(comms, func(rank int, c *Comm) {
+			all, err := AllGather(t.Context(), c, value{rank, fmt.Sprint("r", rank)})
+			if err != nil || len(all) != len(comms) || all[len(comms)-1].Name != fmt.Sprint("r", len(comms)-1) {
+				t.Errorf("allgather %v (%v)", all, err)
+			}
+			last := len(comms) - 1
+			got, err := Broadcast(t.Context(), c, last, value{rank, "x"})
+			if err != nil || got.Rank != last {
+				t.Errorf("broadcast %v (%v)", got, err)
+			}
+			list, err := Gather(t.Context(), c, 0, rank*rank)
+			if err != nil || rank == 0 && list[last] != last*last || rank > 0 && list != nil {
+				t.Errorf("gather %v (%v)", list, err)
+			}
+		})
+	})
+}
+
+func TestSplit(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		n := len(comms)
+		each(comms, func(rank int, c *Comm) {
+			// Odd and even ranks, in reverse order.
+			group, err := c.Split(t.Context(), rank%2, -rank)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			members, err := AllGather(t.Context(), group, rank)
+			if err != nil || !slices.IsSortedFunc(members, func(a, b int) int { return b - a }) || len(members) != (n+1-rank%2)/2 {
+				t.Errorf("rank %d: members %v (%v)", rank, members, err)
+			}
+			if group.WorldRank(group.Rank()) != rank {
+				t.Errorf("rank %d is %d in its group", rank, group.Rank())
+			}
+			twin, err := group.Dup(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			// Two channels between the same ranks do not disturb each other.
+			var wg sync.WaitGroup
+			for _, g := range []*Comm{group, twin, c} {
+				wg.Go(func() {
+					for range 20 {
+						if _, err := AllReduce(t.Context(), g, []int64{1}, Sum); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if none, err := c.Split(t.Context(), -1, 0); none != nil || err != nil {
+				t.Errorf("a negative color gives %v (%v)", none, err)
+			}
+		})
+	})
+}
+
+func TestCallAll(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		n := len(comms)
+		hang := make(chan struct{})
+		defer close(hang)
+		each(comms, func(rank int, c *Comm) {
+			err := c.Handle("square", func(ctx context.Context, req *Request) (any, error) {
+				var v int
+				if err := req.Decode(&v); err != nil {
+					return nil, err
+				}
+				switch {
+				case rank == 1:
+					select { // a handler that never answers
+					case <-hang:
+					case <-ctx.Done():
+					}
+					return nil, ctx.Err()
+				case rank == 2:
+					panic("no")
+				case rank == 3:
+					return nil, fmt.Errorf("rank 3 does not want to")
+				}
+				return v * (rank + 1), nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			if err := c.Barrier(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		replies := comms[0].CallAll(ctx, "square", 3)
+		if len(replies) != n {
+			t.Fatalf("%d replies from %d ranks", len(replies), n)
+		}
+		for rank, r := range replies {
+			var v int
+			err := r.Decode(&v)
+			switch rank {
+			case 1:
+				if !errors.Is(err, ErrTimeout) {
+					t.Errorf("the rank that hangs: %v", err)
+				}
+			case 2, 3:
+				if !errors.Is(err, ErrRemote) {
+					t.Errorf("rank %d: %v", rank, err)
+				}
+			default:
+				if err != nil || v != 3*(rank+1) {
+					t.Errorf("rank %d: %d (%v)", rank, v, err)
+				}
+			}
+		}
+		if err := comms[0].Call(t.Context(), n-1, "nothing", nil, nil); !errors.Is(err, ErrUnknownMethod) {
+			t.Errorf("unknown method: %v", err)
+		}
+	})
+}
+
+// A rank that ends without leaving is named to all others at once, also to those that wait for somebody else.
+func TestLostRankIsNamed(t *testing.T) {
+	for _, n := range worldSizes[1:] {
+		for dead := range n {
+			t.Run(fmt.Sprintf("rank %d of %d", dead, n), func(t *testing.T) {
+				memory := NewMemory(0, 0)
+				comms := joinAll(t, n, false, func(c *Config) { c.Network = memory.Host(fmt.Sprintf("host%d", c.Rank)) })
+				each(comms, func(rank int, c *Comm) {
+					if err := c.Barrier(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+				each(comms, func(rank int, c *Comm) {
+					if rank == dead {
+						memory.Kill(fmt.Sprintf("host%d", dead))
+						return
+					}
+					begin := time.Now()
+					err := c.Barrier(t.Context())
+					var e *Error
+					if !errors.Is(err, ErrPeerLost) && !errors.Is(err, ErrAborted) || !errors.As(err, &e) || e.Blamed != dead {
+						t.Errorf("rank %d: %v", rank, err)
+					}
+					if time.Since(begin) > 10*time.Second {
+						t.Errorf("rank %d learnt it after %v", rank, time.Since(begin))
+					}
+				})
+			})
+		}
+	}
+}
+
+// Ranks that call different operations are told both, and nobody hangs.
+func TestMismatchNamesBoth(t *testing.T) {
+	for _, n := range worldSizes[1:] {
+		comms := joinAll(t, n, false, func(c *Config) { c.Check = true })
+		each(comms, func(rank int, c *Comm) {
+			var err error
+			if rank == n-1 {
+				_, err = AllReduce(t.Context(), c, []int32{1}, Sum)
+			} else {
+				err = c.Barrier(t.Context())
+			}
+			if !errors.Is(err, ErrMismatch) {
+				t.Errorf("%d ranks, rank %d: %v", n, rank, err)
+			}
+		})
+	}
+}
+
+func TestCancelledOperationAbortsTheOthers(t *testing.T) {
+	for _, n := range worldSizes[1:] {
+		comms := joinAll(t, n, false, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		each(comms, func(rank int, c *Comm) {
+			if rank == 0 {
+				if err := c.Barrier(ctx); !errors.Is(err, ErrAborted) {
+					t.Errorf("%d ranks: the rank that gave up: %v", n, err)
+				}
+				return
+			}
+			err := c.Barrier(t.Context())
+			var e *Error
+			if !errors.Is(err, ErrAborted) || !errors.As(err, &e) || e.Blamed != 0 {
+				t.Errorf("%d ranks, rank %d: %v", n, rank, err)
+			}
+		})
+	}
+}
+
+func TestWrongTokenIsRefused(t *testing.T) {
+	memory := NewMemory(0, 0)
+	join := func(rank int, token string, limit time.Duration) error {
+		c, err := Join(t.Context(), Config{Rank: rank, Size: 2, Rendezvous: "host0:1", Token: Secret(token), RunID: "x", JoinTimeout: limit,
+			Network: memory.Host(fmt.Sprintf("host%d", rank))})
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := join(0, "0123456789abcdef", 500*time.Millisecond); !errors.Is(err, ErrTimeout) {
+			t.Errorf("rank 0: %v", err)
+		}
+	})
+	wg.Go(func() {
+		if err := join(1, "fedcba9876543210", 400*time.Millisecond); err == nil {
+			t.Error("a rank with another token joined")
+		}
+	})
+	wg.Wait()
+}
+
+func TestArgumentsAreChecked(t *testing.T) {
+	c := joinAll(t, 1, false, nil)[0]
+	for name, err := range map[string]error{
+		"root outside":      func() error { _, err := BroadcastBytes(t.Context(), c, 1, nil); return err }(),
+		"different lengths": AllReduceInto(t.Context(), c, make([]int32, 2), make([]int32, 3), Sum),
+		"unknown reduction": AllReduceInto(t.Context(), c, make([]int32, 2), make([]int32, 2), 99),
+		"short destination": AllGatherInto(t.Context(), c, make([]int32, 2), make([]int32, 3)),
+	} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := c.Barrier(t.Context()); err != nil {
+		t.Errorf("a refused argument broke the group: %v", err)
+	}
+}
