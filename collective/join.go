@@ -52,7 +52,9 @@ func Join(ctx context.Context, cfg Config) (*Comm, error) {
 		}
 		w.page.Fail(e.Kind, e.Blamed, e.Error())
 		w.page.SetPhase(state.Failed)
-		w.shut(false)
+		if err := w.shut(false); err != nil {
+			w.cfg.Logger.Debug("close after a failed join", "rank", w.rank, "err", err)
+		}
 		return nil, e
 	}
 	w.page.SetPhase(state.Joined)
@@ -279,7 +281,7 @@ func (w *world) attend(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
 	defer stop()
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // everything was said on it
 	w.mu.Lock()
 	w.epoch = a.Epoch
 	w.mu.Unlock()

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fpmrun/fpmrun/rank"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
 // bench is the run of one rank, from the command line to the files.
-func (p *program) bench(parent context.Context, o *options) error {
+func (p *program) bench(parent context.Context, o *options) (err error) {
 	getenv := p.getenv
 	if o.single {
 		getenv = func(string) string { return "" }
@@ -34,6 +35,8 @@ func (p *program) bench(parent context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	defer world.Close()
+	defer func() {
+		err = errors.Join(err, world.Close()) //nolint:contextcheck // leaving is bounded by the linger, also when ctx has ended
+	}()
 	return p.measure(ctx, o, pl, identity, auth, world, stopper)
 }

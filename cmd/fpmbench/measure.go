@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/collective"
@@ -16,7 +18,7 @@ import (
 )
 
 // measure is one rank's part of the run once the world has met.
-func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Identity, auth string, world *collective.Comm, stopper *stopper) error {
+func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Identity, auth string, world *collective.Comm, stopper *stopper) (err error) {
 	place := pl.topology.Place(world.Rank())
 	sizes := artifact.Sizes{TP: pl.topology.TP, PCP: pl.topology.PCP, PP: pl.topology.PP}
 	worker := world.Rank() % sizes.Workers()
@@ -39,7 +41,7 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 		return err
 	}
 	weights := model.Random(uint64(o.weightSeed.Value), pl.geometry)
-	defer weights.Close()
+	defer func() { err = errors.Join(err, weights.Close()) }()
 	tensor, err := tensorGroup(ctx, workers)
 	if err != nil {
 		return err
@@ -58,7 +60,6 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 		return world.Barrier(ctx) // the probe is over
 	}
 	engine = bench.Lead(engine, workers)
-	defer engine.Close()
 	seed := o.weightSeed.Value
 	own := newOwn(id, auth, engine.Info().Host)
 	pl.bench.Own = own
@@ -68,12 +69,14 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 }
 
 // lead runs the benchmark on the leader of a DP rank and publishes what came of it.
-func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, world, leaders *collective.Comm, runID string, own *own, stopper *stopper) error {
+func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, world, leaders *collective.Comm, runID string, own *own, stopper *stopper) (err error) {
 	var bar *progress
 	if leaders.Rank() == 0 {
 		bar = newProgress(p.stderr)
 		pl.bench.Progress = bar.update
 	}
+	finish := sync.OnceValue(engine.Close) // lets the other workers go
+	defer func() { err = errors.Join(err, finish()) }()
 	session, err := bench.New(pl.bench, engine, leaders)
 	if err != nil {
 		return err
@@ -90,13 +93,13 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		if werr == nil {
 			p.log.Error("the run failed; what was measured is in the rank's document", "path", path)
 		}
-		return firstError(err, werr)
+		return errors.Join(err, werr)
 	}
 	published, err := bench.Publish(ctx, world, leaders, doc, pl.bench.OutputPath, o.probePath, p.log)
 	if err != nil {
 		return err
 	}
-	if err := engine.Close(); err != nil {
+	if err := finish(); err != nil {
 		return err
 	}
 	if err := world.Barrier(ctx); err != nil {
@@ -167,15 +170,6 @@ func (p *program) summary(doc *artifact.Rank, files bench.Published) error {
 			if _, err := fmt.Fprintln(p.stdout, path); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
 		}
 	}
 	return nil

@@ -45,9 +45,12 @@ func (s *Session) preparePrefill(ctx context.Context, point artifact.Point) (*pr
 		if !point.Replica() {
 			p.point.Stamp(artifact.ReasonFakePrefix)
 		}
-		if p.seeds, err = open(s.cache, cut(prompts, kv), salts, 0); err != nil {
+		seeds, full := open(s.cache, cut(prompts, kv), salts, 0)
+		if full != nil {
+			s.cfg.Logger.Warn("prefixes do not fit the cache", "benchmark_id", point.BenchmarkID, "error", full)
 			return p, "fake_prefix_cache_allocation_failed", nil
 		}
+		p.seeds = seeds
 		p.seeds.commit()
 	}
 	return s.inject(p, prompts, salts, kv, "prefill_injection_failed", "fake_prefix_cache_validation_failed")

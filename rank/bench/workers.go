@@ -48,7 +48,7 @@ func (l *leading) Finite() (bool, error) {
 	if err := l.send(); err != nil {
 		return false, err
 	}
-	return allFinite(l.Engine, l.workers)
+	return allFinite(context.Background(), l.Engine, l.workers)
 }
 
 // Close ends the workers' loops and closes the leader's engine. See gpu.Engine.
@@ -85,7 +85,7 @@ func Follow(ctx context.Context, engine gpu.Engine, workers *collective.Comm) er
 				return err
 			}
 		case finiteMessage:
-			if _, err := allFinite(engine, workers); err != nil {
+			if _, err := allFinite(ctx, engine, workers); err != nil {
 				return err
 			}
 		case closeMessage:
@@ -96,7 +96,8 @@ func Follow(ctx context.Context, engine gpu.Engine, workers *collective.Comm) er
 	}
 }
 
-func allFinite(engine gpu.Engine, workers *collective.Comm) (bool, error) {
+// allFinite combines the workers' answers.
+func allFinite(ctx context.Context, engine gpu.Engine, workers *collective.Comm) (bool, error) {
 	finite, err := engine.Finite()
 	if err != nil {
 		return false, err
@@ -105,7 +106,7 @@ func allFinite(engine gpu.Engine, workers *collective.Comm) (bool, error) {
 	if finite {
 		vote[0] = 1
 	}
-	all, err := collective.AllReduce(context.Background(), workers, vote, collective.Min)
+	all, err := collective.AllReduce(ctx, workers, vote, collective.Min)
 	if err != nil {
 		return false, fmt.Errorf("bench: compare logits: %w", err)
 	}
