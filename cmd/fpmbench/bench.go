@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/rank"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -16,15 +17,15 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	}
 	identity, err := rank.Identify(getenv)
 	if err != nil {
-		return usage(err)
+		return exit.AsUsage(err)
 	}
 	topology, err := rank.Agree(identity, env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value})
 	if err != nil {
-		return usage(err)
+		return exit.AsUsage(err)
 	}
 	pl, err := p.plan(o, topology, identity.LocalSize)
 	if err != nil {
-		return usage(err)
+		return exit.AsUsage(err)
 	}
 	if o.dryRun {
 		return p.dryRun(o, pl)
@@ -35,8 +36,8 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		err = errors.Join(err, world.Close()) //nolint:contextcheck // leaving is bounded by the linger, also when ctx has ended
+	defer func() { //nolint:contextcheck // leaving is bounded by the linger, also when ctx has ended
+		err = errors.Join(err, world.Close())
 	}()
 	return p.measure(ctx, o, pl, identity, auth, world, stopper)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 )
 
 // dry runs the program with --dry-run, which stops after everything that a command line can get wrong.
@@ -90,7 +92,7 @@ func TestEverySettingOfThePeer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := dry(t, c.environ, c.args...)
 			if c.refused != "" {
-				if code != exitUsage || !strings.Contains(stderr, c.refused) {
+				if code != exit.Usage || !strings.Contains(stderr, c.refused) {
 					t.Errorf("status %d, want 2 and a reason with %q\n%s", code, c.refused, stderr)
 				}
 				return

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/collective"
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/model"
@@ -111,7 +112,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		}
 	}
 	if stopped {
-		return status{code: exitPartial}
+		return exit.Status{Code: exitPartial}
 	}
 	return nil
 }

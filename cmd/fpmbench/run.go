@@ -10,40 +10,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/gpu"
 )
 
 // version is set when the program is built.
 var version = "unknown"
 
-// Exit statuses.
-const (
-	exitFailed  = 1
-	exitUsage   = 2
-	exitPartial = 3 // stopped early; what was measured is valid
-)
-
-// status is an error with an exit status.
-type status struct {
-	code  int
-	cause error
-}
-
-func (s status) Error() string {
-	if s.cause == nil {
-		return ""
-	}
-	return s.cause.Error()
-}
-
-func (s status) Unwrap() error { return s.cause }
-
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return status{exitUsage, err}
-}
+// exitPartial is the status of a run that was stopped early; what it measured is valid.
+const exitPartial = 3
 
 // program is what a run needs of the world outside.
 type program struct {
@@ -86,34 +61,22 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		DisableSliceFlagSeparator: true,
 		Flags:                     o.flags(),
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usage(err) },
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usage(fmt.Errorf("unexpected argument %q: fpmbench takes flags only", c.Args().First()))
+				return exit.AsUsage(fmt.Errorf("unexpected argument %q: fpmbench takes flags only", c.Args().First()))
 			}
 			if err := o.applyContract(p.getenv, c.IsSet); err != nil {
-				return usage(err)
+				return exit.AsUsage(err)
 			}
 			return p.bench(ctx, o)
 		},
 	}
 	err := app.RunContext(ctx, args)
-	if err == nil {
-		return 0
+	if errors.Is(err, gpu.ErrConfig) {
+		err = exit.AsUsage(err)
 	}
-	if text := err.Error(); text != "" {
-		for line := range strings.SplitSeq(text, "\n") {
-			fmt.Fprintln(stderr, "fpmbench:", line)
-		}
-	}
-	var s status
-	switch {
-	case errors.As(err, &s):
-		return s.code
-	case errors.Is(err, gpu.ErrConfig):
-		return exitUsage
-	}
-	return exitFailed
+	return exit.Report(stderr, app.Name, err)
 }
 
 // withoutTime keeps log lines short: the launcher stamps them where that is wanted.

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/launcher"
 	"github.com/fpmrun/fpmrun/rank/env"
@@ -69,11 +70,11 @@ func (o *options) flags() []cli.Flag {
 func (o *options) run(ctx context.Context, args, environ []string, s launcher.Streams) (int, error) {
 	lo, err := o.launcher(args, environ)
 	if err != nil {
-		return 0, usageError{err}
+		return 0, exit.AsUsage(err)
 	}
 	plan, err := launcher.NewPlan(lo)
 	if err != nil {
-		return 0, err
+		return 0, exit.AsUsage(err)
 	}
 	if o.dryRun {
 		return 0, o.print(plan, s)

@@ -11,13 +11,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/launcher"
 )
 
 // version is set when the program is built.
 var version = "unknown"
-
-const exitUsage = 2
 
 // run is the whole program.
 func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, stderr io.Writer) int {
@@ -38,7 +37,7 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 		Flags:                     o.flags(),
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return usageError{explain(err, c.App.Flags)}
+			return exit.AsUsage(explain(err, c.App.Flags))
 		},
 		Action: func(c *cli.Context) error {
 			var err error
@@ -46,23 +45,16 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 			return err
 		},
 	}
-	if err := app.RunContext(ctx, args); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			fmt.Fprintln(stderr, "fpmrun:", line)
-		}
-		var missing *launcher.NotFoundError
-		if errors.As(err, &missing) {
-			return missing.Status
-		}
-		return exitUsage
+	err := app.RunContext(ctx, args)
+	var missing *launcher.NotFoundError
+	if errors.As(err, &missing) {
+		err = exit.Status{Code: missing.Status, Err: err}
+	}
+	if err != nil {
+		return exit.Report(stderr, app.Name, err)
 	}
 	return status
 }
-
-// usageError is a wrong command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 // explain adds the nearest flag to the message about an unknown one.
 func explain(err error, flags []cli.Flag) error {

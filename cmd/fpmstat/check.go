@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 )
 
 func checkCommand() *cli.Command {
@@ -47,11 +48,11 @@ func check(c *cli.Context) error {
 	}
 	switch {
 	case bad && c.Bool("gate"):
-		return status{code: exitTerminal}
+		return exit.Status{Code: exitTerminal}
 	case waiting && c.Bool("gate"):
-		return status{code: exitNotReady}
+		return exit.Status{Code: exitNotReady}
 	case bad || waiting:
-		return status{code: exitBad}
+		return exit.Status{Code: exit.Failed}
 	}
 	return nil
 }

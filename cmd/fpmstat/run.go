@@ -2,38 +2,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 )
 
-// Exit statuses.
+// Exit statuses of check --gate.
 const (
-	exitBad      = 1  // a document breaks a rule, or something failed
-	exitUsage    = 2  // the command line is wrong
-	exitNotReady = 10 // check --gate: a document is not there yet
-	exitTerminal = 20 // check --gate: a document is final and wrong
+	exitNotReady = 10 // a document is not there yet
+	exitTerminal = 20 // a document is final and wrong
 )
 
-// status is an error that ends the program with a given exit status; its text, if any, has been printed or is the
-// cause.
-type status struct {
-	code  int
-	cause error
-}
-
-func (s status) Error() string {
-	if s.cause == nil {
-		return ""
-	}
-	return s.cause.Error()
-}
-
-func usage(format string, args ...any) error {
-	return status{exitUsage, fmt.Errorf(format, args...)}
-}
+func usage(format string, args ...any) error { return exit.AsUsage(fmt.Errorf(format, args...)) }
 
 // run is the whole program.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -45,7 +28,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return status{exitUsage, err} },
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
 		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -57,16 +40,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, c := range app.Commands {
 		c.OnUsageError = app.OnUsageError
 	}
-	err := app.RunContext(ctx, args)
-	if err == nil {
-		return 0
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintln(stderr, "fpmstat:", text)
-	}
-	var s status
-	if errors.As(err, &s) {
-		return s.code
-	}
-	return exitBad
+	return exit.Report(stderr, app.Name, app.RunContext(ctx, args))
 }
