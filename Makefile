@@ -54,8 +54,10 @@ check: vet $(GOLANGCI)
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/.tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-bench:
+# Speed: Go benchmarks, then whole commands; docs/measurements.md keeps the figures.
+bench: build
 	go test -run '^$$' -bench . -benchmem ./...
+	scripts/measure.sh
 
 clean:
 	rm -rf bin .tools fpm-results
