@@ -33,9 +33,11 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	}
 	leader := worker == 0
 	if leader {
-		if err := bench.PrepareOutput(pl.bench.OutputPath, o.probePath, place.DP, o.overwrite); err != nil {
+		var output *bench.Output
+		if output, err = bench.PrepareOutput(pl.bench.OutputPath, o.probePath, place.DP, o.overwrite); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, output.Close()) }()
 	}
 	workers, leaders, err := groups(ctx, world, place.DP, worker)
 	if err != nil {

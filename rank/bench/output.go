@@ -7,13 +7,21 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fpmrun/fpmrun/artifact"
 )
 
-// PrepareOutput makes sure, before any work, that a DP rank can write its documents: the folder exists and is writable, and
-// nothing is in the way. With overwrite, files of an earlier run under the same names are deleted; without, they are
-// refused. base is rank 0's path; rank 0 also answers for the merged document and the sidecar.
-func PrepareOutput(base, probePath string, rank int, overwrite bool) error {
+// Output is a DP rank's claim to its documents, until it is closed.
+type Output struct {
+	claim *os.File // the file that the document is renamed from, locked
+}
+
+// PrepareOutput makes sure, before any work, that a DP rank can write its documents: the folder exists and is writable,
+// nothing is in the way, and no other run that is still going writes the same files. With overwrite, files of an earlier run
+// under the same names are deleted; without, they are refused. base is rank 0's path; rank 0 also answers for the
+// merged document and the sidecar.
+func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, error) {
 	files := []string{artifact.RankPath(base, rank)}
 	if rank == 0 {
 		merged := artifact.MergedPath(base)
@@ -21,32 +29,58 @@ func PrepareOutput(base, probePath string, rank int, overwrite bool) error {
 	}
 	for _, path := range files {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("bench: output folder of %q: %w", path, err)
-		}
-		_, err := os.Lstat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return fmt.Errorf("bench: output file: %w", err)
-		case !overwrite:
-			return fmt.Errorf("bench: refusing to overwrite %q; remove it, choose another --output-path or pass --overwrite", path)
-		default:
-			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("bench: remove the earlier run's file: %w", err)
-			}
+			return nil, fmt.Errorf("bench: output folder of %q: %w", path, err)
 		}
 	}
-	return writable(files[0])
+	output, err := claim(files[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		if err := makeWay(path, overwrite); err != nil {
+			return nil, errors.Join(err, output.Close())
+		}
+	}
+	return output, nil
 }
 
-// writable tries the folder by creating the file that the document will be renamed from.
-func writable(path string) error {
-	temp := path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("bench: output folder %q cannot be written: %w", filepath.Dir(path), err)
+// makeWay makes sure that nothing is in a document's way.
+func makeWay(path string, overwrite bool) error {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("bench: output file: %w", err)
+	case !overwrite:
+		return fmt.Errorf("bench: refusing to overwrite %q; remove it, choose another --output-path or pass --overwrite", path)
 	}
-	return errors.Join(f.Close(), os.Remove(temp))
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("bench: remove the earlier run's file: %w", err)
+	}
+	return nil
+}
+
+// claim opens and locks the file that a document will be renamed from. The lock ends with the process.
+func claim(path string) (*Output, error) {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("bench: output folder %q cannot be written: %w", filepath.Dir(path), err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("bench: another run is writing %q; choose another --output-path, or wait for it: %w", path, err)
+	}
+	return &Output{claim: f}, nil
+}
+
+// Close gives the claim up. What was not renamed by then is removed.
+func (o *Output) Close() error {
+	err := os.Remove(o.claim.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, o.claim.Close())
 }
 
 // sidecarPath is where the probe's document goes: beside the merged one unless a path was given.
