@@ -5,36 +5,60 @@ import "context"
 // AllGatherBytes gives every rank's bytes to every rank, in rank order; parts may differ in size. The own part is a copy.
 //
 // Bruck's algorithm (Bruck, Ho, Kipnis, Upfal and Weathersby 1997): the parts that a rank has double in every round, so
-// that ceil(log2 n) rounds serve any n.
+// that ceil(log2 n) rounds serve any n. Parts over 8 KiB are only announced in it and then go round a ring.
 func AllGatherBytes(ctx context.Context, c *Comm, b []byte) ([][]byte, error) {
+	if err := c.checkSize("allgather", b); err != nil {
+		return nil, err
+	}
 	if err := c.begin(ctx, sig{Op: opAllGather, Count: variable}); err != nil {
 		return nil, err
 	}
-	parts, err := allGather(groupTransport{c}, append([]byte{}, b...))
+	parts, err := allGather(groupTransport{c}, append([]byte{}, b...), c.w.cfg.MaxMessage)
 	if err = c.end(err); err != nil {
 		return nil, err
 	}
 	return parts, nil
 }
 
-func allGather(t transport, b []byte) ([][]byte, error) {
+func allGather(t transport, b []byte, limit int64) ([][]byte, error) {
 	n, rank := t.Size(), t.Rank()
-	parts := append(make([][]byte, 0, n), b) // of rank, rank+1, ...
+	parts := append(make([]part, 0, n), newPart(b, bruckBytes)) // of rank, rank+1, ...
 	for k := 1; k < n; k <<= 1 {
 		count := min(k, n-k)
 		message, err := t.SendRecvAny((rank-k+n)%n, packParts(parts[:count]), (rank+k)%n)
 		if err != nil {
 			return nil, err
 		}
-		more, err := unpackParts(message, count)
+		more, err := unpackParts(message, count, limit)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, more...)
 	}
-	ordered := make([][]byte, n)
+	ordered, direct := make([][]byte, n), false
 	for i, p := range parts {
-		ordered[(rank+i)%n] = p
+		ordered[(rank+i)%n] = p.bytes
+		if p.direct {
+			direct = true
+			ordered[(rank+i)%n] = make([]byte, p.size)
+		}
+	}
+	ordered[rank] = b
+	if !direct {
+		return ordered, nil
+	}
+	// What went through the rounds has its bytes already and travels as an empty message here.
+	large := func(r int) []byte {
+		r = (r%n + n) % n
+		if !parts[(r-rank+n)%n].direct {
+			return nil
+		}
+		return ordered[r]
+	}
+	for s := range n - 1 {
+		if err := t.SendRecv((rank+1)%n, large(rank-s), (rank-1+n)%n, large(rank-s-1)); err != nil {
+			return nil, err
+		}
 	}
 	return ordered, nil
 }

@@ -4,36 +4,45 @@ import "context"
 
 // GatherBytes collects every rank's bytes on root, in rank order; parts may differ in size. It returns nil on other ranks.
 //
-// Binomial tree: a rank sends what it and the ranks below it have in one message; ceil(log2 n) rounds.
+// Binomial tree: a rank sends what it and the ranks below it have in one message; ceil(log2 n) rounds. Of a part over 64 KiB
+// only the size goes up the tree; the part itself then goes to root directly, one rank after the other.
 func GatherBytes(ctx context.Context, c *Comm, root int, b []byte) ([][]byte, error) {
 	if err := c.checkRoot("gather", root); err != nil {
+		return nil, err
+	}
+	if err := c.checkSize("gather", b); err != nil {
 		return nil, err
 	}
 	if err := c.begin(ctx, sig{Op: opGather, Root: uint32(root), Count: variable}); err != nil {
 		return nil, err
 	}
-	parts, err := gather(groupTransport{c}, root, b)
+	parts, err := gather(groupTransport{c}, root, b, c.w.cfg.MaxMessage)
 	if err = c.end(err); err != nil {
 		return nil, err
 	}
 	return parts, nil
 }
 
-func gather(t transport, root int, b []byte) ([][]byte, error) {
+func gather(t transport, root int, b []byte, limit int64) ([][]byte, error) {
 	n := t.Size()
 	me := (t.Rank() - root + n) % n // rank counted from root
 	at := func(r int) int { return (r + root) % n }
-	parts := [][]byte{b} // of me, me+1, ...
+	own := newPart(b, directBytes)
+	parts := []part{own} // of me, me+1, ...
 	for bit := 1; bit < n; bit <<= 1 {
 		if me&bit != 0 {
-			return nil, t.Send(at(me-bit), packParts(parts))
+			err := t.Send(at(me-bit), packParts(parts))
+			if err == nil && own.direct {
+				err = t.Send(root, b)
+			}
+			return nil, err
 		}
 		if me+bit < n {
 			message, err := t.RecvAny(at(me + bit))
 			if err != nil {
 				return nil, err
 			}
-			below, err := unpackParts(message, min(bit, n-me-bit))
+			below, err := unpackParts(message, min(bit, n-me-bit), limit)
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +51,16 @@ func gather(t transport, root int, b []byte) ([][]byte, error) {
 	}
 	ordered := make([][]byte, n)
 	for i, p := range parts {
-		ordered[at(i)] = p
+		switch {
+		case i == 0:
+			p.bytes = b
+		case p.direct:
+			p.bytes = make([]byte, p.size)
+			if err := t.Recv(at(i), p.bytes); err != nil {
+				return nil, err
+			}
+		}
+		ordered[at(i)] = p.bytes
 	}
 	return ordered, nil
 }

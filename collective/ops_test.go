@@ -99,36 +99,36 @@ func TestBarrierWaitsForEveryRank(t *testing.T) {
 	})
 }
 
-// part is a rank's bytes, of a size of its own.
-func part(rank, size int) []byte { return bytes.Repeat([]byte{byte(rank + 1)}, size*(rank+1)) }
+// content is a rank's bytes, of a size of its own.
+func content(rank, size int) []byte { return bytes.Repeat([]byte{byte(rank + 1)}, size*(rank+1)) }
 
 func TestByteOperations(t *testing.T) {
 	everywhere(t, func(t *testing.T, comms []*Comm) {
-		for _, size := range []int{0, 1, 100, 300_000} {
+		for _, size := range []int{0, 1, 100, 3_000, 40_000, 300_000} {
 			for root := range comms {
 				each(comms, func(rank int, c *Comm) {
-					got, err := BroadcastBytes(t.Context(), c, root, part(rank, size))
-					if err != nil || !bytes.Equal(got, part(root, size)) {
+					got, err := BroadcastBytes(t.Context(), c, root, content(rank, size))
+					if err != nil || !bytes.Equal(got, content(root, size)) {
 						t.Errorf("broadcast from %d on %d: %d bytes (%v)", root, rank, len(got), err)
 					}
-					parts, err := GatherBytes(t.Context(), c, root, part(rank, size))
+					parts, err := GatherBytes(t.Context(), c, root, content(rank, size))
 					if err != nil || (rank == root) != (parts != nil) {
 						t.Errorf("gather to %d on %d: %d parts (%v)", root, rank, len(parts), err)
 					}
 					for i, p := range parts {
-						if !bytes.Equal(p, part(i, size)) {
+						if !bytes.Equal(p, content(i, size)) {
 							t.Errorf("gather to %d: part %d has %d bytes", root, i, len(p))
 						}
 					}
 				})
 			}
 			each(comms, func(rank int, c *Comm) {
-				parts, err := AllGatherBytes(t.Context(), c, part(rank, size))
+				parts, err := AllGatherBytes(t.Context(), c, content(rank, size))
 				if err != nil || len(parts) != len(comms) {
 					t.Errorf("allgather on %d: %d parts (%v)", rank, len(parts), err)
 				}
 				for i, p := range parts {
-					if !bytes.Equal(p, part(i, size)) {
+					if !bytes.Equal(p, content(i, size)) {
 						t.Errorf("allgather on %d: part %d has %d bytes", rank, i, len(p))
 					}
 				}
@@ -416,4 +416,52 @@ func TestArgumentsAreChecked(t *testing.T) {
 	if err := c.Barrier(t.Context()); err != nil {
 		t.Errorf("a refused argument broke the group: %v", err)
 	}
+}
+
+func FuzzParts(f *testing.F) {
+	f.Add(packParts([]part{newPart([]byte("abc"), 10), newPart(nil, 10), newPart(make([]byte, 11), 10)}), 3)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, 1)
+	f.Fuzz(func(t *testing.T, b []byte, n int) {
+		if n < 0 || n > 1000 {
+			return
+		}
+		parts, err := unpackParts(b, n, 1<<20)
+		if err != nil {
+			return
+		}
+		again, err := unpackParts(packParts(parts), n, 1<<20)
+		if err != nil || len(again) != n {
+			t.Fatalf("what was read does not read back: %v", err)
+		}
+	})
+}
+
+func FuzzDecoders(f *testing.F) {
+	value, err := encodeValue(event{Kind: eventAbort, Origin: 1, Text: "x", Seqs: map[uint64]uint64{1: 2}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(value)
+	f.Add((&hello{Version: 1, Purpose: forData}).encode())
+	f.Add((&answer{Version: 1}).encode())
+	header := make([]byte, frameHeader)
+	frame{Type: frameCall, Len: 3, Total: 3}.encode(header)
+	f.Add(header)
+	f.Add(encodeCall(time.Second, 0, "method", []byte{1}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := decodeEvent(b, 4); err == nil && (e.Origin < 0 || e.Origin >= 4) {
+			t.Fatalf("accepted %+v", e)
+		}
+		if h, err := decodeHello(b); err == nil && !bytes.Equal(h.encode()[:7], b[:7]) {
+			t.Fatal("a hello reads back differently")
+		}
+		if _, err := decodeAnswer(b); err == nil && len(b) != helloSize {
+			t.Fatal("accepted an answer of another size")
+		}
+		if fr, err := decodeFrame(b, 1000); err == nil && (fr.Len > maxChunk || uint64(fr.Len) > fr.Total) {
+			t.Fatalf("accepted %+v", fr)
+		}
+		_, _ = decodeCall(b)
+		_ = decodeReply(1, "method", b)
+	})
 }
