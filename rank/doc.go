@@ -5,5 +5,6 @@
 //	comm, err := rank.Join(ctx, identity, rank.Options{})  // the collective layer's world
 //
 // A process takes its identity from the innermost launcher that left variables in its environment: fpmrun, else Slurm,
-// else it is a world of one. FPM_IDENTITY=fpmrun, slurm or none forces one.
+// else it is a world of one. FPM_IDENTITY=fpmrun, slurm or none forces one. Several processes of another launcher are
+// refused: each would take itself for the whole world.
 package rank

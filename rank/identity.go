@@ -57,7 +57,24 @@ func Identify(getenv func(string) string) (Identity, error) {
 	if forced == FromSlurm {
 		return Identity{}, errors.New(env.KeyIdentity + "=slurm, but this process is no task of a Slurm step")
 	}
-	return alone(), nil
+	return alone(), foreign(getenv)
+}
+
+// foreign refuses to be a world of one among several processes that a launcher started which is not understood here: each
+// of them would do the whole work.
+func foreign(getenv func(string) string) error {
+	for _, l := range []struct{ name, rank, size string }{
+		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+		{"MPICH", "PMI_RANK", "PMI_SIZE"},
+		{"torchrun", "RANK", "WORLD_SIZE"},
+	} {
+		size := getenv(l.size)
+		if size == "" || size == "1" || l.name == "torchrun" && getenv("TORCHELASTIC_RUN_ID") == "" {
+			continue
+		}
+		return fmt.Errorf("started by %s (%s=%s, %s=%s), whose ranks cannot meet here; use fpmrun or srun, or --single for independent runs", l.name, l.rank, getenv(l.rank), l.size, size)
+	}
+	return nil
 }
 
 func alone() Identity { return Identity{Source: FromNobody, Size: 1, LocalSize: 1} }

@@ -48,6 +48,11 @@ func TestIdentify(t *testing.T) {
 		{"batch script of one task", []string{"SLURM_JOB_ID=42", "SLURM_PROCID=0", "SLURM_NTASKS=1"}, FromNobody, 0, 1, 1, ""},
 		{"rank outside the step", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=0", "SLURM_PROCID=4", "SLURM_NTASKS=4"}, "", 0, 0, 0, "SLURM_PROCID=4"},
 		{"garbage", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=0", "SLURM_PROCID=x", "SLURM_NTASKS=4"}, "", 0, 0, 0, `SLURM_PROCID="x"`},
+		{"Open MPI", []string{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}, "", 0, 0, 0, "started by Open MPI (OMPI_COMM_WORLD_RANK=1, OMPI_COMM_WORLD_SIZE=2)"},
+		{"MPICH", []string{"PMI_RANK=0", "PMI_SIZE=2"}, "", 0, 0, 0, "started by MPICH"},
+		{"torchrun", []string{"RANK=0", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=x"}, "", 0, 0, 0, "started by torchrun"},
+		{"one process of Open MPI", []string{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1"}, FromNobody, 0, 1, 1, ""},
+		{"somebody's RANK", []string{"RANK=0", "WORLD_SIZE=2"}, FromNobody, 0, 1, 1, ""},
 		{"garbage of ours", []string{"FPM_RANK=5", "FPM_WORLD_SIZE=4"}, "", 0, 0, 0, "FPM_RANK"},
 	} {
 		id, err := Identify(environ(c.environ...))
