@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,5 +128,38 @@ func TestCaptureSizes(t *testing.T) {
 	}
 	if got := captureSizes(40); len(got) != 8 {
 		t.Errorf("up to 40: %v", got)
+	}
+}
+
+// Parameters and KV bytes per token of the published geometries, exactly.
+func TestCase01DryRunOfEveryGeometry(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"llama-3.1-8b":      {"8030261248", "131072"},
+		"llama-3.1-70b":     {"70553706496", "327680"},
+		"qwen2.5-7b":        {"7615616512", "57344"},
+		"qwen3-0.6b":        {"596049920", "114688"},
+		"qwen3-8b":          {"8190735360", "147456"},
+		"qwen3-30b-a3b":     {"30532122624", "98304"},
+		"mistral-7b-v0.1":   {"7241732096", "131072"},
+		"mistral-nemo-2407": {"12247782400", "163840"},
+		"mixtral-8x7b-v0.1": {"46702792704", "131072"},
+		"deepseek-v3":       {"671026419200", "70272"},
+	} {
+		for _, engine := range []string{"cpu", "sim"} {
+			code, stdout, stderr := dry(t, nil, "--model", name, "--engine", engine)
+			fields := strings.Fields(stdout)
+			if code != 0 || !slices.Contains(fields, want[0]) || !slices.Contains(fields, want[1]) {
+				t.Errorf("%s on %s: status %d, want %s parameters and %s bytes\n%s%s", name, engine, code, want[0], want[1], stdout, stderr)
+			}
+		}
+	}
+}
+
+// What the host cannot hold is refused before it is tried, with the numbers.
+func TestTooLargeForTheHost(t *testing.T) {
+	var stdout, stderr strings.Builder
+	code := run(t.Context(), []string{"fpmbench", "--model", "llama-3.1-70b", "--engine", "sim"}, nil, &stdout, &stderr)
+	if code != exit.Usage || !strings.Contains(stderr.String(), "131.4 GiB") || !strings.Contains(stderr.String(), "--tp") {
+		t.Errorf("status %d: %s", code, stderr.String())
 	}
 }

@@ -39,5 +39,9 @@ func (p *program) dryRun(o *options, pl *plan) error {
 			return err
 		}
 	}
+	if pl.tooLarge != nil {
+		_, err := fmt.Fprintf(p.stdout, "%-48s %v\n", "does not fit", pl.tooLarge)
+		return err
+	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (o *options) limits(engine string, g *model.Geometry, tp int) error {
 	needed := o.maxSeqs.Value * perSequence
 	blocks := needed + needed/99 + 2 // the null block and the watermark of 1 % beside what the requests need
 	if engine == sim.Name {
-		blocks = min(blocks, sim.Blocks(g, o.blockSize.Value, tp))
+		blocks = max(2, min(blocks, sim.Blocks(g, o.blockSize.Value, tp)))
 	}
 	fill(&o.kvBlocks, blocks)
 	return nil

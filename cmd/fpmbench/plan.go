@@ -20,6 +20,7 @@ type plan struct {
 	topology env.Topology
 	bench    bench.Config
 	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
+	tooLarge error          // why the memory cannot hold it; nil when it can
 }
 
 // plan checks the command line against the model, the topology and the memory that the ranks of this host share. Every
@@ -60,8 +61,12 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
 		Graph: graph, Vocab: geometry.Vocab, WorkerID: o.workerID, Logger: p.log,
 	}
-	if err := errors.Join(pl.fits(availableMemory(), localRanks), pl.bench.Validate()); err != nil {
+	pl.tooLarge = pl.fits(availableMemory(), localRanks)
+	if err := pl.bench.Validate(); err != nil {
 		return nil, err
+	}
+	if pl.tooLarge != nil && !o.dryRun {
+		return nil, pl.tooLarge
 	}
 	pl.grid, err = bench.Plan(&pl.bench)
 	return pl, err
