@@ -69,6 +69,9 @@ func (p *Point) Lengths(blockSize int) (fresh, kv []int, err error) {
 		return Balanced(total, p.BatchSize, unit, 1)
 	}
 	unit := 1
+	if p.PointType == Prefill && p.TotalKVReadTokens%blockSize != 0 {
+		return nil, nil, fmt.Errorf("artifact: %d KV tokens are not a multiple of the block size %d", p.TotalKVReadTokens, blockSize)
+	}
 	if p.PointType == Prefill {
 		if fresh, err = split(p.TotalPrefillTokens, 1, "new"); err != nil {
 			return nil, nil, err

@@ -58,6 +58,9 @@ type Missing struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("collective: ")
+	if e.Op == "" {
+		b.WriteString("group broken")
+	}
 	b.WriteString(e.Op)
 	if e.Seq != 0 {
 		fmt.Fprintf(&b, " #%d", e.Seq)

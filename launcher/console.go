@@ -2,8 +2,12 @@ package launcher
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -27,10 +31,13 @@ func newConsole(timestamp bool) *console {
 	return c
 }
 
-// sink is one of the console's two outputs. After an error, such as a reader that is gone, it drops everything.
+// sink is one of the console's two outputs. After an error it drops everything; that the reader is gone is none to
+// speak of.
 type sink struct {
 	w      io.Writer
+	name   string
 	closed bool
+	err    error
 }
 
 func (s *sink) write(b []byte) {
@@ -39,6 +46,9 @@ func (s *sink) write(b []byte) {
 	}
 	if _, err := s.w.Write(b); err != nil {
 		s.closed = true
+		if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EBADF) {
+			s.err = fmt.Errorf("launcher: %s: %w", s.name, err)
+		}
 	}
 }
 

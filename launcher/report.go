@@ -37,9 +37,10 @@ func (w *watch) lastWords() {
 	if len(victims) > 0 && (w.end.Cause != nil || w.end.Reason != "") {
 		w.tell("stopped or failed because of it: rank " + strings.Trim(strings.ReplaceAll(fmt.Sprint(victims), " ", ", "), "[]"))
 	}
-	switch {
-	case w.end.Err != nil:
+	if w.end.Err != nil {
 		w.tell(w.end.Err.Error())
+	}
+	switch {
 	case w.end.Cause != nil:
 		w.tell(w.describe(*w.end.Cause))
 	case w.end.Reason != "":

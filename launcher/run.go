@@ -246,6 +246,11 @@ func (w *watch) finish() End {
 			w.end.Err = fmt.Errorf("launcher: --output-dir: %w", s.fileErr)
 		}
 	}
+	for _, s := range []*sink{w.stdout, w.stderr} {
+		if s.err != nil && w.end.Err == nil {
+			w.end.Err = s.err
+		}
+	}
 	w.judge()
 	w.lastWords()
 	if err := w.cleanUp(); err != nil {

@@ -31,7 +31,7 @@ type job struct {
 // start makes everything a job needs and starts its ranks. Nothing is left when it fails. The keeper starts first and then
 // gets one rank after the other, so that it starts one while the next is prepared here.
 func start(p *Plan, s Streams) (j *job, err error) {
-	j = &job{plan: p, console: newConsole(p.options.Timestamp), stdout: &sink{w: s.Out}, stderr: &sink{w: s.Err}}
+	j = &job{plan: p, console: newConsole(p.options.Timestamp), stdout: &sink{w: s.Out, name: "stdout"}, stderr: &sink{w: s.Err, name: "stderr"}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, j.cleanUp())

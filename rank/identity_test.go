@@ -42,6 +42,7 @@ func TestIdentify(t *testing.T) {
 		{"forced to Slurm without it", []string{"FPM_IDENTITY=slurm"}, "", 0, 0, 0, "no task of a Slurm step"},
 		{"forced to something else", []string{"FPM_IDENTITY=magic"}, "", 0, 0, 0, "want fpmrun, slurm or none"},
 		{"Slurm step", step, FromSlurm, 1, 4, 2, ""},
+		{"garbage for the join limit", append(slices.Clone(step), "FPM_JOIN_TIMEOUT=soon"), "", 0, 0, 0, `FPM_JOIN_TIMEOUT="soon"`},
 		{"batch script of several tasks", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=4294967291", "SLURM_PROCID=0", "SLURM_NTASKS=4"}, "", 0, 0, 0, "inside Slurm job 42 (4 tasks) but not started by srun"},
 		{"batch script that looks like a task", []string{"SLURM_JOB_ID=42", "SLURM_PROCID=0", "SLURM_NTASKS=2"}, "", 0, 0, 0, "not started by srun"},
 		{"interactive step", []string{"SLURM_JOB_ID=42", "SLURM_STEP_ID=4294967290", "SLURM_PROCID=0", "SLURM_NTASKS=3"}, "", 0, 0, 0, "not started by srun"},

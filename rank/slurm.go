@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/fpmrun/fpmrun/rank/env"
 )
 
 // Step ids from here on name no real steps: the batch script, the extern step and an interactive shell.
@@ -53,7 +55,12 @@ func fromSlurm(getenv func(string) string) (id Identity, found bool, err error) 
 		return Identity{}, true, fmt.Errorf("SLURM_PROCID=%d is outside the step's %d tasks", id.Rank, id.Size)
 	}
 	id.LocalSize = strings.Count(getenv("SLURM_GTIDS"), ",") + 1
-	id.TokenFile = getenv("FPM_TOKEN_FILE")
+	id.TokenFile, id.Iface = getenv(env.KeyTokenFile), getenv(env.KeyIface)
+	if limit := getenv(env.KeyJoinTimeout); limit != "" {
+		if id.JoinTimeout, err = env.ParseDuration(limit); err != nil {
+			return Identity{}, true, fmt.Errorf("%s=%q: %w", env.KeyJoinTimeout, limit, err)
+		}
+	}
 	if id.Size > 1 {
 		host, err := firstHost(getenv("SLURM_STEP_NODELIST"), getenv("SLURM_STEP_NUM_NODES"))
 		if err != nil {

@@ -63,8 +63,8 @@ func TestInterrupt(t *testing.T) {
 func TestTimeoutLeavesPartialRun(t *testing.T) {
 	dir := t.TempDir()
 	r := execute(t, dir, "fpmrun", "-np", "2", "fpmbench", "--timeout", "0.001", "--output-path", "benchmark.json")
-	if r.status != 3 {
-		t.Fatalf("status %d, want 3\n%s", r.status, r.stderr)
+	if r.status != 3 || !strings.Contains(r.stderr, "stopped early by the time limit") {
+		t.Fatalf("status %d, want 3 and the reason\n%s", r.status, r.stderr)
 	}
 	doc := read(t, filepath.Join(dir, "benchmark_dp1.json"))
 	if doc.Status != "partial" || doc.StopReason == nil || *doc.StopReason != "timeout" || len(doc.Results) != 1 {

@@ -114,7 +114,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		}
 	}
 	if stopped {
-		return exit.Status{Code: exitPartial}
+		return exit.Status{Code: exitPartial, Err: fmt.Errorf("stopped early by %s: %d of %d points were measured, and are valid", own.StoppedBy, len(doc.Results), doc.Coverage.Expected)}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *stopper) reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked == nil {
-		return "time limit, or another rank"
+		return "the time limit, or another rank"
 	}
 	return "signal: " + s.asked.String()
 }

@@ -99,7 +99,7 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 			return ctx.Err()
 		}
 	}
-	out.Arrival = gpu.Monotonic()
+	out.Arrival = l.finish // when the device would have been done, however late the timer was
 	out.Sampled = out.Sampled[:0]
 	decode := true
 	for i := range l.step.Rows {

@@ -31,14 +31,19 @@ func (c *Config) limits(common artifact.Capacity) artifact.Limits {
 	return l
 }
 
-// Plan is the queue that a run with these settings would have if every rank held as much as this one. It finds points that
-// no rank could hold before anything is started.
+// Plan is the queue that a run with these settings would have if every rank held as much as this one. It finds points and
+// a warm-up that this rank cannot hold before anything is started.
 func Plan(c *Config) (*artifact.Plan, error) {
 	cache, err := kv.New(kv.Config{Blocks: c.Blocks, BlockSize: c.BlockSize, PrefixCaching: c.PrefixCaching})
 	if err != nil {
 		return nil, err
 	}
 	l := c.limits(c.capacity(cache))
+	if c.WarmupIterations > 0 {
+		if _, err := warmupLength(&l, c.WarmupIterations); err != nil {
+			return nil, err
+		}
+	}
 	return c.plan(&l)
 }
 

@@ -11,6 +11,15 @@ import (
 // warmupPrompt is the length of the global warm-up's prompt where the model holds it.
 const warmupPrompt = 256
 
+// warmupLength is the length of the prompt of a warm-up of n tokens: warmupPrompt, or what fits.
+func warmupLength(l *artifact.Limits, n int) (int, error) {
+	length := min(warmupPrompt, l.MaxModelLen-n, l.Blocks*l.BlockSize-(n-1))
+	if length < 1 {
+		return 0, fmt.Errorf("bench: a warm-up of %d tokens leaves no prompt within max_model_len %d and %d KV blocks; lower --warmup-iterations", n, l.MaxModelLen, l.Blocks)
+	}
+	return length, nil
+}
+
 // warmup runs one request of WarmupIterations tokens: its prompt, in chunks where a step is smaller, and then one
 // decode step per further token. Nothing of it is measured.
 func (s *Session) warmup(ctx context.Context) error {
@@ -18,9 +27,9 @@ func (s *Session) warmup(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	length := min(warmupPrompt, s.limits.MaxModelLen-n)
-	if length < 1 {
-		return fmt.Errorf("bench: %d warm-up tokens leave no prompt within max_model_len %d; lower --warmup-iterations", n, s.limits.MaxModelLen)
+	length, err := warmupLength(&s.limits, n)
+	if err != nil {
+		return err
 	}
 	shape, err := artifact.Shape(artifact.PurposeWarmup, []int{length}, []int{0})
 	if err != nil {
