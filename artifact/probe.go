@@ -2,7 +2,6 @@ package artifact
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 )
 
@@ -154,8 +153,3 @@ func texts(v any) (map[string]string, bool) {
 
 // noValidReplies is the failure of a probe that nobody answered properly.
 const noValidReplies = "probe_failed: no valid worker probe responses"
-
-// ProbeFailed is the failure text of a probe that could not be carried out.
-func ProbeFailed(kind, message string) string {
-	return fmt.Sprintf("probe_failed: %s: %s", kind, message)
-}

@@ -58,7 +58,7 @@ func TestSidecar(t *testing.T) {
 		{"a layer could not be read", []ProbeAnswer{good(0), answer(t, 1, 0, func(r *ProbeReply) { r.CaptureErrors["layers.1"] = "ValueError: x" })}, "", "worker_probe_partial", false, []int{}, "", "worker_probe_partial"},
 		{"place contradicts the topology", []ProbeAnswer{good(0), answer(t, 1, 0, func(r *ProbeReply) { r.TPRank = 1 })}, "", "worker_probe_partial", false, []int{1}, "disagree with TP/PCP/PP topology", "worker_probe_unobserved"},
 		{"nobody", nil, "", noValidReplies, false, []int{0, 1}, "", noValidReplies},
-		{"call failed", nil, ProbeFailed("TimeoutError", ""), "probe_failed: TimeoutError: ", false, []int{0, 1}, "", "probe_failed: TimeoutError: "},
+		{"call failed", nil, "probe_failed: TimeoutError: ", "probe_failed: TimeoutError: ", false, []int{0, 1}, "", "probe_failed: TimeoutError: "},
 	} {
 		merged, err := mergeFiles(t, written(t, run(t, 2)))
 		if err != nil {

@@ -33,9 +33,6 @@ type Plan struct {
 	options Options
 }
 
-// foreign are prefixes of variables by which another launcher names its ranks; ours replace them.
-var foreign = []string{"OMPI_", "PMIX_", "PMI_", "TORCHELASTIC_"}
-
 // NewPlan checks options, finds the programs and lays the ranks out.
 func NewPlan(o Options) (*Plan, error) {
 	if err := o.validate(); err != nil {
@@ -56,10 +53,7 @@ func NewPlan(o Options) (*Plan, error) {
 			return nil, fmt.Errorf("-np %d: %w", world, err)
 		}
 	}
-	base := slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool {
-		return slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(entry, prefix) })
-	})
-	p.environ = merge(shares(base, world), o.Env)
+	p.environ = merge(shares(env.Strip(o.Environ), world), o.Env)
 	for _, s := range o.Segments {
 		path, err := lookUp(s.Program, lookup(merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
 		if err != nil {

@@ -39,8 +39,8 @@ func (p *program) dryRun(o *options, pl *plan) error {
 			return err
 		}
 	}
-	if pl.tooLarge != nil {
-		_, err := fmt.Fprintf(p.stdout, "%-48s %v\n", "does not fit", pl.tooLarge)
+	if pl.cannot != nil {
+		_, err := fmt.Fprintf(p.stdout, "%-48s %v\n", "cannot run here", pl.cannot)
 		return err
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/fpmrun/fpmrun/gpu/cpu"
 	"github.com/fpmrun/fpmrun/gpu/sim"
 )
 
@@ -20,7 +21,7 @@ func (pl *plan) memory() (weights, pool int64) {
 	return weights, pool
 }
 
-// fits refuses a run that the memory cannot hold, before anything is allocated. available is the host's free memory in
+// fits refuses a model that the engine does not have and a run that the memory cannot hold, before anything is allocated. available is the host's free memory in
 // bytes, 0 when it is not known; workers is the number of ranks that share it.
 func (pl *plan) fits(available int64, workers int) error {
 	weights, pool := pl.memory()
@@ -29,6 +30,9 @@ func (pl *plan) fits(available int64, workers int) error {
 			return fmt.Errorf("--kv-blocks %d: beside %.1f GiB of weights the simulated device has room for %d blocks; raise --tp or lower --kv-blocks", pl.bench.Blocks, gib(weights), most)
 		}
 		return nil
+	}
+	if err := cpu.Check(pl.geometry, pl.topology.TP); err != nil {
+		return err
 	}
 	if needed := (weights + pool) * int64(workers); available > 0 && needed > available {
 		return fmt.Errorf("%.1f GiB of weights and %.1f GiB of KV pool for each of %d ranks on this host exceed the %.1f GiB of free memory; choose a smaller model, or lower --kv-blocks, --max-num-seqs or --max-model-len",

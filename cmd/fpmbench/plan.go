@@ -20,7 +20,7 @@ type plan struct {
 	topology env.Topology
 	bench    bench.Config
 	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
-	tooLarge error          // why the memory cannot hold it; nil when it can
+	cannot   error          // why this host's engine cannot run it; nil when it can
 }
 
 // plan checks the command line against the model, the topology and the memory that the ranks of this host share. Every
@@ -61,12 +61,12 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
 		Graph: graph, Vocab: geometry.Vocab, WorkerID: o.workerID, Logger: p.log,
 	}
-	pl.tooLarge = pl.fits(availableMemory(), localRanks)
+	pl.cannot = pl.fits(availableMemory(), localRanks)
 	if err := pl.bench.Validate(); err != nil {
 		return nil, err
 	}
-	if pl.tooLarge != nil && !o.dryRun {
-		return nil, pl.tooLarge
+	if pl.cannot != nil && !o.dryRun {
+		return nil, pl.cannot
 	}
 	pl.grid, err = bench.Plan(&pl.bench)
 	return pl, err

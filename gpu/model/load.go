@@ -72,17 +72,6 @@ func Parse(name string, raw, overrides []byte) (*Geometry, error) {
 	return parse(newConfig(name, keys))
 }
 
-// Folder is the model folder that name means, where weights may lie beside config.json; "" for a preset.
-func Folder(name string) string {
-	if _, ok := preset(name); ok {
-		return ""
-	}
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		return filepath.Dir(name)
-	}
-	return name
-}
-
 func preset(name string) ([]byte, bool) {
 	if full, ok := presetAliases[name]; ok {
 		name = full
