@@ -10,9 +10,13 @@ import (
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
-// killDescendants kills every descendant of a process that adopts its orphans, until a look at the process table finds
-// none. Each is stopped first, so that it cannot start others while the table is read.
-func killDescendants(ancestor int) {
+// killDescendants kills every descendant of this process, which adopts its orphans, until a look at the process table
+// finds none. Each is stopped first, so that it cannot start others while the table is read.
+func killDescendants() {
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.ECHILD {
+		return // without a child there is no descendant either: orphans would be ours
+	}
+	ancestor := os.Getpid()
 	// The bound is for processes that cannot be killed at the moment, such as one in an uninterruptible wait.
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
 		found := descendants(ancestor)

@@ -67,13 +67,13 @@ func KeeperMain() int {
 	go k.reap(started)
 	if err := k.obey(&orders{conn: front}); err != nil {
 		// The front died: nothing may survive it.
-		killDescendants(os.Getpid())
+		killDescendants()
 		if err := os.RemoveAll(k.folder); err != nil {
 			fmt.Fprintln(os.Stderr, "fpmrun: keeper:", err)
 		}
 		return 1
 	}
-	killDescendants(os.Getpid())
+	killDescendants()
 	return 0
 }
 

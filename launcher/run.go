@@ -237,6 +237,9 @@ func (w *watch) keeperLost(err error) {
 func (w *watch) finish() End {
 	close(w.over)
 	_ = send(w.conn, order{Finish: true}) // a keeper that is gone shows in its exit status
+	folder, cleaned := w.folder, make(chan error, 1)
+	w.folder = nil // removed here, while the keeper ends
+	go func() { cleaned <- folder.remove() }()
 	if err := w.keeper.Wait(); err != nil && w.end.Err == nil {
 		w.end.Err = fmt.Errorf("launcher: keeper: %w", err)
 	}
@@ -253,7 +256,7 @@ func (w *watch) finish() End {
 	}
 	w.judge()
 	w.lastWords()
-	if err := w.cleanUp(); err != nil {
+	if err := errors.Join(<-cleaned, w.cleanUp()); err != nil {
 		w.tell(fmt.Sprint("warning: ", err))
 	}
 	return w.end

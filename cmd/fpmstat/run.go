@@ -18,11 +18,15 @@ const (
 
 func usage(format string, args ...any) error { return exit.AsUsage(fmt.Errorf(format, args...)) }
 
+// version is set when the program is built.
+var version = "unknown"
+
 // run is the whole program.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:                      "fpmstat",
 		Usage:                     "read, check and merge forward-pass benchmark artifacts",
+		Version:                   version,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
 		HideHelpCommand:           true,
