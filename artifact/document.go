@@ -57,8 +57,20 @@ func ParseDocument(path string, text []byte) (*Document, error) {
 	if len(strings.TrimSpace(string(text[:min(len(text), 64)]))) == 0 {
 		return nil, fmt.Errorf("%w: %q is empty", ErrNotReady, path)
 	}
-	if err := json.Unmarshal(text, &d.members); err != nil {
-		return nil, parseError(path, text, err)
+	in := scanner{text: text}
+	d.members = map[string]json.RawMessage{}
+	err := in.object(func(key string, value json.RawMessage) error {
+		d.members[key] = value
+		return nil
+	})
+	if err == nil && in.next() != 0 {
+		err = errors.New("more data after the document")
+	}
+	switch {
+	case errors.Is(err, errCut):
+		return nil, fmt.Errorf("%w: %q ends at byte %d inside the document", ErrNotReady, path, len(text))
+	case err != nil:
+		return nil, fmt.Errorf("artifact: %q is no document, at byte %d: %w", path, in.pos, err)
 	}
 	for key, raw := range d.members {
 		if key == "results" || key == "iteration_groups" {
@@ -70,35 +82,13 @@ func ParseDocument(path string, text []byte) (*Document, error) {
 		}
 		d.head[key] = tree
 	}
-	var err error
-	if d.results, err = elements(d.members["results"]); err != nil {
+	if d.results, err = listElements(d.members["results"]); err != nil {
 		return nil, fmt.Errorf("artifact: %q: results: %w", path, err)
 	}
-	if d.groups, err = elements(d.members["iteration_groups"]); err != nil {
+	if d.groups, err = listElements(d.members["iteration_groups"]); err != nil {
 		return nil, fmt.Errorf("artifact: %q: iteration_groups: %w", path, err)
 	}
 	return d, nil
-}
-
-func elements(raw json.RawMessage) ([]json.RawMessage, error) {
-	if raw == nil {
-		return nil, nil
-	}
-	var list []json.RawMessage
-	err := json.Unmarshal(raw, &list)
-	return list, err
-}
-
-// parseError says where the text stops being JSON, and tells a cut file from a wrong one.
-func parseError(path string, text []byte, err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		if syntax.Offset >= int64(len(text)) {
-			return fmt.Errorf("%w: %q ends at byte %d inside the document", ErrNotReady, path, len(text))
-		}
-		return fmt.Errorf("artifact: %q is not JSON at byte %d: %w", path, syntax.Offset, err)
-	}
-	return fmt.Errorf("artifact: %q is not a document: %w", path, err)
 }
 
 // member is a decoded member of the document, the long lists excluded.

@@ -93,49 +93,34 @@ func (d *Document) against(reference *Document, rules *groupRules) violations {
 
 // localResults checks that each row of results is this rank's entry in the group of the same id.
 func (d *Document) localResults(found *violations) {
-	groups := map[string]json.RawMessage{}
+	groups := make(map[int]groupText, len(d.groups))
 	for _, raw := range d.groups {
-		var g struct {
-			ID json.Number `json:"benchmark_id"`
-		}
-		if json.Unmarshal(raw, &g) == nil {
-			groups[g.ID.String()] = raw
+		if g, err := newGroupText(raw); err == nil {
+			groups[g.id] = g
 		}
 	}
 	rank := d.rank()
 	for i, raw := range d.results {
 		path := fmt.Sprintf("$.results[%d]", i)
-		var row struct {
-			Point json.RawMessage   `json:"point"`
-			FPMs  []json.RawMessage `json:"fpms"`
-		}
-		var id struct {
-			ID json.Number `json:"benchmark_id"`
-		}
-		if err := json.Unmarshal(raw, &row); err != nil || json.Unmarshal(row.Point, &id) != nil || len(row.FPMs) != 1 {
-			found.add(path, "want a point and exactly one record")
+		row, err := newRowText(raw)
+		if err != nil {
+			found.add(path, "%v", err)
 			continue
 		}
-		own, ok := groups[id.ID.String()]
+		g, ok := groups[row.id]
 		if !ok {
-			found.add(path, "benchmark_id %s has no group, or stands in an earlier row", id.ID)
+			found.add(path, "benchmark_id %d has no group, or stands in an earlier row", row.id)
 			continue
 		}
-		delete(groups, id.ID.String())
-		var g struct {
-			Point   json.RawMessage `json:"point"`
-			Results []struct {
-				FPMs []json.RawMessage `json:"fpms"`
-			} `json:"rank_results"`
-		}
-		if err := json.Unmarshal(own, &g); err != nil || rank >= len(g.Results) || len(g.Results[rank].FPMs) != 1 {
-			found.add(path, "the group of benchmark_id %s has no record of rank %d", id.ID, rank)
+		delete(groups, row.id)
+		if rank < 0 || rank >= len(g.fpms) {
+			found.add(path, "the group of benchmark_id %d has no record of rank %d", row.id, rank)
 			continue
 		}
-		if !equalRaw(row.Point, g.Point) {
+		if !equalRaw(row.point, g.point) {
 			found.add(path+".point", "differs from the synchronized group's")
 		}
-		if !equalRaw(row.FPMs[0], g.Results[rank].FPMs[0]) {
+		if !equalRaw(row.fpms, g.fpms[rank]) {
 			found.add(path+".fpms[0]", "local result differs from synchronized group")
 		}
 	}
