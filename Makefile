@@ -33,7 +33,8 @@ vet:
 # The end-to-end tests build the programs themselves, which the test cache does not see.
 unit:
 	go test $$(go list ./... | grep -v /test$$)
-	go test -count=1 ./test
+	@mkdir -p bin; go test -count=1 -v ./test >bin/test.log 2>&1 || { cat bin/test.log; exit 1; }
+	@grep '^ok' bin/test.log; echo "end-to-end tests skipped: $$(grep -c -e '--- SKIP' bin/test.log || true)"; grep -A1 -e '--- SKIP' bin/test.log || true
 
 race:
 	go test -race $(RACE)
