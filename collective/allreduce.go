@@ -20,8 +20,8 @@ func AllReduceInto[T Number](ctx context.Context, c *Comm, dst, src []T, op Op) 
 	if len(dst) != len(src) {
 		return invalid("allreduce of %d elements into %d", len(src), len(dst))
 	}
-	if op < Sum || op > Max {
-		return invalid("allreduce by %v", op)
+	if err := checkOp("allreduce", op); err != nil {
+		return err
 	}
 	if err := c.begin(ctx, sig{Op: opAllReduce, Kind: kindFor[T](), Red: op, Count: uint64(len(src))}); err != nil {
 		return err
@@ -89,23 +89,36 @@ func doubling[T Number](t transport, data, other []T, op Op) error {
 	return nil
 }
 
-// ringReduce reduces data in place; other holds the largest segment.
-func ringReduce[T Number](t transport, data, other []T, op Op) error {
+// segment is the i-th of n nearly equal parts of data, counted around.
+func segment[T Number](data []T, i, n int) []T {
+	i = (i%n + n) % n
+	return data[i*len(data)/n : (i+1)*len(data)/n]
+}
+
+// ringPass combines segment by segment around the ring: after its n-1 steps a rank has the whole of the segment at
+// rank + shift + 1. other holds the largest segment.
+func ringPass[T Number](t transport, data, other []T, op Op, shift int) error {
 	n, rank := t.Size(), t.Rank()
-	segment := func(i int) []T {
-		i = (i%n + n) % n
-		return data[i*len(data)/n : (i+1)*len(data)/n]
-	}
 	next, before := (rank+1)%n, (rank-1+n)%n
-	for s := range n - 1 { // after it this rank has the whole of segment rank+1
-		mine := segment(rank - s - 1)
-		if err := t.SendRecv(next, bytesOf(segment(rank-s)), before, bytesOf(other[:len(mine)])); err != nil {
+	for s := range n - 1 {
+		mine := segment(data, rank+shift-s-1, n)
+		if err := t.SendRecv(next, bytesOf(segment(data, rank+shift-s, n)), before, bytesOf(other[:len(mine)])); err != nil {
 			return err
 		}
 		combine(op, mine, other[:len(mine)])
 	}
+	return nil
+}
+
+// ringReduce reduces data in place; other holds the largest segment.
+func ringReduce[T Number](t transport, data, other []T, op Op) error {
+	if err := ringPass(t, data, other, op, 0); err != nil {
+		return err
+	}
+	n, rank := t.Size(), t.Rank()
+	next, before := (rank+1)%n, (rank-1+n)%n
 	for s := range n - 1 {
-		if err := t.SendRecv(next, bytesOf(segment(rank+1-s)), before, bytesOf(segment(rank-s))); err != nil {
+		if err := t.SendRecv(next, bytesOf(segment(data, rank+1-s, n)), before, bytesOf(segment(data, rank-s, n))); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package collective lets the ranks of a job talk: barrier, broadcast, gather, allgather, allreduce, sub-groups, and
-// calls of named methods, over TCP. It imports no other package of the project and works without the launcher.
+// Package collective lets the ranks of a job talk: barrier, broadcast, gather, scatter, allgather, all-to-all, reductions,
+// sub-groups, and calls of named methods, over TCP. It imports no other package of the project and works without the launcher.
 //
 // # A first program
 //

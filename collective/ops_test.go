@@ -178,6 +178,104 @@ func TestTypedOperations(t *testing.T) {
 	})
 }
 
+func TestScatterAndExchange(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		n := len(comms)
+		for _, size := range []int{0, 10, 100_000} {
+			for root := range comms {
+				list := make([][]byte, n)
+				for i := range list {
+					list[i] = content(i+root, size)
+				}
+				each(comms, func(rank int, c *Comm) {
+					var mine [][]byte
+					if rank == root {
+						mine = list
+					}
+					got, err := ScatterBytes(t.Context(), c, root, mine)
+					if err != nil || !bytes.Equal(got, list[rank]) {
+						t.Errorf("scatter from %d, rank %d: %d bytes (%v)", root, rank, len(got), err)
+					}
+				})
+			}
+			each(comms, func(rank int, c *Comm) {
+				parts := make([][]byte, n)
+				for i := range parts {
+					parts[i] = append([]byte{byte(rank), byte(i)}, content(i, size)...)
+				}
+				got, err := AllToAllBytes(t.Context(), c, parts)
+				if err != nil {
+					t.Error(err)
+				}
+				for from, b := range got {
+					if !bytes.Equal(b, append([]byte{byte(from), byte(rank)}, content(rank, size)...)) {
+						t.Errorf("all-to-all: %d bytes from %d on %d", len(b), from, rank)
+					}
+				}
+			})
+		}
+		if n == 1 {
+			return
+		}
+		each(comms, func(rank int, c *Comm) { // a token goes round
+			if rank == 0 {
+				if err := Send(t.Context(), c, 1, []byte("token")); err != nil {
+					t.Error(err)
+				}
+			}
+			b, err := Recv(t.Context(), c, (rank-1+n)%n)
+			if err != nil || string(b) != "token" {
+				t.Errorf("rank %d got %q (%v)", rank, b, err)
+			}
+			if rank > 0 {
+				if err := Send(t.Context(), c, (rank+1)%n, b); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	})
+}
+
+func TestReductions(t *testing.T) {
+	everywhere(t, func(t *testing.T, comms []*Comm) {
+		n := len(comms)
+		for _, part := range []int{0, 1, 1000} {
+			for root := range comms {
+				each(comms, func(rank int, c *Comm) {
+					data := make([]int64, part)
+					for i := range data {
+						data[i] = int64(rank*1000 + i)
+					}
+					got, err := Reduce(t.Context(), c, root, data, Max)
+					if err != nil || (rank == root) != (got != nil) {
+						t.Errorf("reduce to %d on %d: %v (%v)", root, rank, got, err)
+					}
+					for i, v := range got {
+						if v != int64((n-1)*1000+i) {
+							t.Errorf("reduce to %d: [%d] = %d", root, i, v)
+						}
+					}
+				})
+			}
+			each(comms, func(rank int, c *Comm) {
+				data := make([]float32, part*n)
+				for i := range data {
+					data[i] = float32((rank + 1) * (i + 1))
+				}
+				got, err := ReduceScatter(t.Context(), c, data, Sum)
+				if err != nil || len(got) != part {
+					t.Errorf("reduce-scatter on %d: %d elements (%v)", rank, len(got), err)
+				}
+				for i, v := range got {
+					if want := float32(n * (n + 1) / 2 * (rank*part + i + 1)); v != want {
+						t.Errorf("reduce-scatter on %d: [%d] = %v, want %v", rank, i, v, want)
+					}
+				}
+			})
+		}
+	})
+}
+
 func TestValues(t *testing.T) {
 	type value struct {
 		Rank int
@@ -407,6 +505,9 @@ func TestArgumentsAreChecked(t *testing.T) {
 		"root outside":      func() error { _, err := BroadcastBytes(t.Context(), c, 1, nil); return err }(),
 		"different lengths": AllReduceInto(t.Context(), c, make([]int32, 2), make([]int32, 3), Sum),
 		"unknown reduction": AllReduceInto(t.Context(), c, make([]int32, 2), make([]int32, 2), 99),
+		"too few parts":     func() error { _, err := ScatterBytes(t.Context(), c, 0, nil); return err }(),
+		"no list for each":  func() error { _, err := AllToAllBytes(t.Context(), c, nil); return err }(),
+		"to itself":         Send(t.Context(), c, 0, nil),
 		"short destination": AllGatherInto(t.Context(), c, make([]int32, 2), make([]int32, 3)),
 	} {
 		if !errors.Is(err, ErrInvalid) {
