@@ -10,8 +10,25 @@ import (
 	"github.com/fpmrun/fpmrun/collective/state"
 )
 
-// tell prints a line of the launcher's own on stderr.
-func (w *watch) tell(line string) { w.console.say(w.stderr, "fpmrun: "+line) }
+// maxLines is how many lines of the launcher's own may wait for a console that does not take them; further ones are lost.
+const maxLines = 4096
+
+// tell queues a line of the launcher's own for stderr. It never waits: a console that is stuck must not keep the ranks from
+// being stopped.
+func (w *watch) tell(line string) {
+	select {
+	case w.lines <- "fpmrun: " + line:
+	default:
+	}
+}
+
+// speak prints what tell queued.
+func (w *watch) speak() {
+	defer close(w.said)
+	for line := range w.lines {
+		w.console.say(w.stderr, line)
+	}
+}
 
 // describe names a rank and how it ended.
 func (w *watch) describe(e Exit) string {

@@ -35,7 +35,9 @@ func Run(ctx context.Context, p *Plan, s Streams) End {
 	if err != nil {
 		return End{Status: 1, Err: err}
 	}
-	w := &watch{job: j, began: time.Now(), live: map[int]int{}, left: len(p.Ranks), over: make(chan struct{})}
+	w := &watch{job: j, began: time.Now(), live: map[int]int{}, left: len(p.Ranks), over: make(chan struct{}),
+		lines: make(chan string, maxLines), said: make(chan struct{})}
+	go w.speak()
 	if w.host, err = os.Hostname(); err != nil {
 		w.host = "unknown"
 	}
@@ -54,6 +56,8 @@ type watch struct {
 	host    string
 	outputs sync.WaitGroup
 	over    chan struct{} // closed when nobody listens to the keeper any more
+	lines   chan string   // of the launcher's own, on their way to stderr
+	said    chan struct{} // closed when all of them are printed
 
 	live  map[int]int // rank -> pid
 	left  int         // ranks that have not ended
@@ -98,7 +102,7 @@ func (w *watch) loop(ctx context.Context, signals <-chan os.Signal) {
 		case <-w.grace:
 			w.send(syscall.SIGKILL)
 		case <-w.limit:
-			w.report()
+			w.report() // only queued: the ranks are stopped at once
 			w.stopFor(fmt.Sprintf("timeout of %v", o.Timeout), 124)
 		case <-w.status:
 			w.liveness()
@@ -184,8 +188,8 @@ func (w *watch) decide() {
 	chosen.Last = w.streams[2*chosen.Rank+1].lastLine()
 	w.end.Cause = &chosen
 	if w.plan.options.OnFailure == Kill && w.left > 0 {
-		w.tell(w.describe(chosen) + "; stopping the others")
 		w.stopAll()
+		w.tell(w.describe(chosen) + "; stopping the others")
 	}
 }
 
@@ -243,7 +247,15 @@ func (w *watch) finish() End {
 	if err := w.keeper.Wait(); err != nil && w.end.Err == nil {
 		w.end.Err = fmt.Errorf("launcher: keeper: %w", err)
 	}
-	w.outputs.Wait()
+	printed := make(chan struct{})
+	go func() {
+		w.outputs.Wait()
+		close(printed)
+	}()
+	if !w.inTime(printed) {
+		w.end.Err = errors.New("launcher: the console does not take what the ranks printed; the rest is lost")
+		return w.abandon(<-cleaned)
+	}
 	for _, s := range w.streams {
 		if s.fileErr != nil && w.end.Err == nil {
 			w.end.Err = fmt.Errorf("launcher: --output-dir: %w", s.fileErr)
@@ -256,8 +268,32 @@ func (w *watch) finish() End {
 	}
 	w.judge()
 	w.lastWords()
-	if err := errors.Join(<-cleaned, w.cleanUp()); err != nil {
-		w.tell(fmt.Sprint("warning: ", err))
+	close(w.lines)
+	w.inTime(w.said)
+	return w.abandon(<-cleaned)
+}
+
+// inTime waits for something that needs the console. A job that was stopped does not wait for ever for a reader that
+// does not read.
+func (w *watch) inTime(done <-chan struct{}) bool {
+	if w.end.Reason == "" {
+		<-done
+		return true
+	}
+	limit := time.NewTimer(w.plan.options.KillGrace)
+	defer limit.Stop()
+	select {
+	case <-done:
+		return true
+	case <-limit.C:
+		return false
+	}
+}
+
+// abandon releases what is left; cleaned is the result of removing the job's folder.
+func (w *watch) abandon(cleaned error) End {
+	if err := errors.Join(cleaned, w.cleanUp()); err != nil && w.end.Err == nil {
+		w.end.Err = err
 	}
 	return w.end
 }

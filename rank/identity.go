@@ -63,6 +63,9 @@ func Identify(getenv func(string) string) (Identity, error) {
 // foreign refuses to be a world of one among several processes that a launcher started which is not understood here: each
 // of them would do the whole work.
 func foreign(getenv func(string) string) error {
+	if index := getenv("JOB_COMPLETION_INDEX"); index != "" && getenv(env.KeyWorldSize) != "" && getenv(env.KeyWorldSize) != "1" {
+		return fmt.Errorf("started by Kubernetes (JOB_COMPLETION_INDEX=%s, %s=%s), whose pods cannot meet here; use --single for independent runs", index, env.KeyWorldSize, getenv(env.KeyWorldSize))
+	}
 	for _, l := range []struct{ name, rank, size string }{
 		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
 		{"MPICH", "PMI_RANK", "PMI_SIZE"},

@@ -52,6 +52,7 @@ func TestIdentify(t *testing.T) {
 		{"Open MPI", []string{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}, "", 0, 0, 0, "started by Open MPI (OMPI_COMM_WORLD_RANK=1, OMPI_COMM_WORLD_SIZE=2)"},
 		{"MPICH", []string{"PMI_RANK=0", "PMI_SIZE=2"}, "", 0, 0, 0, "started by MPICH"},
 		{"torchrun", []string{"RANK=0", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=x"}, "", 0, 0, 0, "started by torchrun"},
+		{"Kubernetes", []string{"JOB_COMPLETION_INDEX=1", "FPM_WORLD_SIZE=2"}, "", 0, 0, 0, "started by Kubernetes (JOB_COMPLETION_INDEX=1, FPM_WORLD_SIZE=2)"},
 		{"one process of Open MPI", []string{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1"}, FromNobody, 0, 1, 1, ""},
 		{"somebody's RANK", []string{"RANK=0", "WORLD_SIZE=2"}, FromNobody, 0, 1, 1, ""},
 		{"garbage of ours", []string{"FPM_RANK=5", "FPM_WORLD_SIZE=4"}, "", 0, 0, 0, "FPM_RANK"},

@@ -71,13 +71,14 @@ func explain(err error, flags []cli.Flag) error {
 		}
 	}
 	if best == "" {
-		return fmt.Errorf("unknown flag -%s; fpmrun --help lists them", name)
+		return fmt.Errorf("unknown flag %s; fpmrun --help lists them", dashed(name))
 	}
-	return fmt.Errorf("unknown flag -%s; did you mean %s?", name, dashed(best))
+	return fmt.Errorf("unknown flag %s; did you mean %s?", dashed(name), dashed(best))
 }
 
 // dashed writes a flag's name as users do.
 func dashed(name string) string {
+	name = strings.TrimLeft(name, "-")
 	if len(name) <= 2 {
 		return "-" + name
 	}

@@ -100,5 +100,5 @@ var Vars = []Var{
 	{KeyJoinTimeout, "duration", "120s; 10m under Kubernetes", byUser, "how long ranks may take to find each other; --join-timeout"},
 	{KeyIface, "string", "route to the rendezvous", byUser, "interface name or CIDR that the ranks meet on"},
 	{KeyToken, "string", "none", byUser, "the job's secret itself, where no file can be given"},
-	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, openmpi, pmix, pmi, torchrun, slurm, kubernetes, none"},
+	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, slurm or none"},
 }
