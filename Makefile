@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD := go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
-PROGRAMS := fpmrun fpmbench fpmstat
+PROGRAMS := fpmrun fpmbench fpmstat fpmcoll
 FUZZTIME ?= 5s
 GOLANGCI := .tools/golangci-lint
 # Packages whose concurrency is their purpose run under the race detector.

@@ -13,23 +13,23 @@ func AllGatherBytes(ctx context.Context, c *Comm, b []byte) ([][]byte, error) {
 	if err := c.begin(ctx, sig{Op: opAllGather, Count: variable}); err != nil {
 		return nil, err
 	}
-	parts, err := allGather(groupTransport{c}, append([]byte{}, b...), c.w.cfg.MaxMessage)
+	parts, err := allGather(groupTransport{c}, append([]byte{}, b...), &c.w.cfg)
 	if err = c.end(err); err != nil {
 		return nil, err
 	}
 	return parts, nil
 }
 
-func allGather(t transport, b []byte, limit int64) ([][]byte, error) {
+func allGather(t transport, b []byte, cfg *Config) ([][]byte, error) {
 	n, rank := t.Size(), t.Rank()
-	parts := append(make([]part, 0, n), newPart(b, bruckBytes)) // of rank, rank+1, ...
+	parts := append(make([]part, 0, n), newPart(b, cfg.Thresholds.Bruck)) // of rank, rank+1, ...
 	for k := 1; k < n; k <<= 1 {
 		count := min(k, n-k)
 		message, err := t.SendRecvAny((rank-k+n)%n, packParts(parts[:count]), (rank+k)%n)
 		if err != nil {
 			return nil, err
 		}
-		more, err := unpackParts(message, count, limit)
+		more, err := unpackParts(message, count, cfg.MaxMessage)
 		if err != nil {
 			return nil, err
 		}
@@ -76,24 +76,43 @@ func AllGather[T any](ctx context.Context, c *Comm, v T) ([]T, error) {
 	return decodeAll[T](parts)
 }
 
-// AllGatherInto fills dst, which holds Size() parts of len(src), with every rank's src in rank order.
+// AllGatherInto fills dst, which holds Size() parts of len(src), with every rank's src in rank order; src may be its place in dst.
 //
-// Ring: in each of n-1 steps a rank passes on what it got in the step before.
+// Bruck's algorithm; parts over 8 KiB go round a ring: in each of n-1 steps a rank passes on what it got in the step before.
 func AllGatherInto[T Number](ctx context.Context, c *Comm, dst, src []T) error {
-	if len(dst) != len(src)*c.Size() {
-		return invalid("allgather of %d elements by %d ranks into %d, want %d", len(src), c.Size(), len(dst), len(src)*c.Size())
+	if err := c.checkParts("allgather", bytesOf(dst), bytesOf(src), c.rank); err != nil {
+		return err
 	}
 	if err := c.begin(ctx, sig{Op: opAllGather, Kind: kindFor[T](), Count: uint64(len(src))}); err != nil {
 		return err
 	}
-	copy(dst[c.rank*len(src):], src)
-	return c.end(ringGather(groupTransport{c}, len(src), dst))
+	t, all, own := groupTransport{c}, bytesOf(dst), bytesOf(src)
+	if len(own) > c.w.cfg.Thresholds.Bruck {
+		copy(all[c.rank*len(own):], own)
+		return c.end(ringGather(t, len(own), all))
+	}
+	return c.end(bruckGather(t, own, all, c.scratch(len(all))))
 }
 
-// ringGather completes dst, whose own part is in place.
-func ringGather[T Number](t transport, part int, dst []T) error {
+// bruckGather fills all with every rank's own; scratch has its length.
+func bruckGather(t transport, own, all, scratch []byte) error {
+	n, rank, part := t.Size(), t.Rank(), len(own)
+	copy(scratch, own) // scratch holds the parts of rank, rank+1, ...
+	for k := 1; k < n; k <<= 1 {
+		count := min(k, n-k) * part
+		if err := t.SendRecv((rank-k+n)%n, scratch[:count], (rank+k)%n, scratch[k*part:][:count]); err != nil {
+			return err
+		}
+	}
+	copy(all[rank*part:], scratch)
+	copy(all, scratch[(n-rank)*part:])
+	return nil
+}
+
+// ringGather completes all, whose own part is in place.
+func ringGather(t transport, part int, all []byte) error {
 	n, rank := t.Size(), t.Rank()
-	at := func(r int) []byte { r = (r + n) % n; return bytesOf(dst[r*part : (r+1)*part]) }
+	at := func(r int) []byte { r = (r + n) % n; return all[r*part : (r+1)*part] }
 	for s := range n - 1 {
 		if err := t.SendRecv((rank+1)%n, at(rank-s), (rank-1+n)%n, at(rank-s-1)); err != nil {
 			return err

@@ -17,21 +17,33 @@ func AllReduce[T Number](ctx context.Context, c *Comm, data []T, op Op) ([]T, er
 // neighbours (Thakur, Rabenseifner and Gropp 2005). Long vectors: ring, each rank sending 2(n-1)/n of the vector (Patarasu and
 // Yuan 2009). In both the order of combination depends on the group's size and the length alone.
 func AllReduceInto[T Number](ctx context.Context, c *Comm, dst, src []T, op Op) error {
-	if len(dst) != len(src) {
-		return invalid("allreduce of %d elements into %d", len(src), len(dst))
-	}
-	if err := checkOp("allreduce", op); err != nil {
+	return allReduceBy(ctx, c, dst, src, reduction[T]{op: op})
+}
+
+// AllReduceFunc is AllReduceInto with an operator of one's own.
+func AllReduceFunc[T Number](ctx context.Context, c *Comm, dst, src []T, o Operator[T]) error {
+	return allReduceBy(ctx, c, dst, src, reduction[T]{o.op(), o.Combine})
+}
+
+func allReduceBy[T Number](ctx context.Context, c *Comm, dst, src []T, by reduction[T]) error {
+	if err := by.check("allreduce"); err != nil {
 		return err
 	}
-	if err := c.begin(ctx, sig{Op: opAllReduce, Kind: kindFor[T](), Red: op, Count: uint64(len(src))}); err != nil {
+	if err := checkResult("allreduce", dst, src); err != nil {
+		return err
+	}
+	if err := c.checkSize("allreduce", bytesOf(src)); err != nil {
+		return err
+	}
+	if err := c.begin(ctx, sig{Op: opAllReduce, Kind: kindFor[T](), Red: by.op, Count: uint64(len(src))}); err != nil {
 		return err
 	}
 	copy(dst, src)
 	t := groupTransport{c}
-	if len(bytesOf(dst)) <= doublingBytes || len(dst) < t.Size() {
-		return c.end(doubling(t, dst, typed[T](c, len(dst)), op))
+	if len(bytesOf(dst)) <= c.w.cfg.Thresholds.Doubling || len(dst) < t.Size() {
+		return c.end(doubling(t, dst, typed[T](c, len(dst)), by))
 	}
-	return c.end(ringReduce(t, dst, typed[T](c, len(dst)/t.Size()+1), op))
+	return c.end(ringReduce(t, dst, typed[T](c, len(dst)/t.Size()+1), by))
 }
 
 // typed is n elements of the operation's scratch memory.
@@ -49,7 +61,7 @@ func typed[T Number](c *Comm, n int) []T {
 }
 
 // doubling reduces data in place; other has its length.
-func doubling[T Number](t transport, data, other []T, op Op) error {
+func doubling[T Number](t transport, data, other []T, by reduction[T]) error {
 	n, rank := t.Size(), t.Rank()
 	power := 1
 	for power*2 <= n {
@@ -69,7 +81,7 @@ func doubling[T Number](t transport, data, other []T, op Op) error {
 		if err := t.Recv(rank-1, bytesOf(other)); err != nil {
 			return err
 		}
-		combine(op, data, other)
+		by.combine(data, other)
 	}
 	for bit := 1; bit < power; bit <<= 1 {
 		peer := me ^ bit
@@ -81,7 +93,7 @@ func doubling[T Number](t transport, data, other []T, op Op) error {
 		if err := t.SendRecv(peer, bytesOf(data), peer, bytesOf(other)); err != nil {
 			return err
 		}
-		combine(op, data, other)
+		by.combine(data, other)
 	}
 	if folded {
 		return t.Send(rank-1, bytesOf(data))
@@ -97,7 +109,7 @@ func segment[T Number](data []T, i, n int) []T {
 
 // ringPass combines segment by segment around the ring: after its n-1 steps a rank has the whole of the segment at
 // rank + shift + 1. other holds the largest segment.
-func ringPass[T Number](t transport, data, other []T, op Op, shift int) error {
+func ringPass[T Number](t transport, data, other []T, by reduction[T], shift int) error {
 	n, rank := t.Size(), t.Rank()
 	next, before := (rank+1)%n, (rank-1+n)%n
 	for s := range n - 1 {
@@ -105,14 +117,14 @@ func ringPass[T Number](t transport, data, other []T, op Op, shift int) error {
 		if err := t.SendRecv(next, bytesOf(segment(data, rank+shift-s, n)), before, bytesOf(other[:len(mine)])); err != nil {
 			return err
 		}
-		combine(op, mine, other[:len(mine)])
+		by.combine(mine, other[:len(mine)])
 	}
 	return nil
 }
 
 // ringReduce reduces data in place; other holds the largest segment.
-func ringReduce[T Number](t transport, data, other []T, op Op) error {
-	if err := ringPass(t, data, other, op, 0); err != nil {
+func ringReduce[T Number](t transport, data, other []T, by reduction[T]) error {
+	if err := ringPass(t, data, other, by, 0); err != nil {
 		return err
 	}
 	n, rank := t.Size(), t.Rank()

@@ -38,3 +38,29 @@ func allToAll(t transport, parts [][]byte) ([][]byte, error) {
 	}
 	return got, nil
 }
+
+// AllToAllInto sends the i-th of Size() equal parts of src to rank i and fills dst with what every rank sent here, in rank
+// order. dst and src have one length and do not overlap.
+func AllToAllInto[T Number](ctx context.Context, c *Comm, dst, src []T) error {
+	n := len(c.members)
+	if len(dst) != len(src) || len(src)%n != 0 {
+		return invalid("all-to-all of %d elements into %d between %d ranks, want equal lengths, a multiple of %d", len(src), len(dst), n, n)
+	}
+	to, from := bytesOf(src), bytesOf(dst)
+	if overlap(to, from) {
+		return invalid("all-to-all into the memory it sends from")
+	}
+	if err := c.begin(ctx, sig{Op: opAllToAll, Kind: kindFor[T](), Count: uint64(len(src))}); err != nil {
+		return err
+	}
+	part := len(to) / n
+	copy(from[c.rank*part:][:part], to[c.rank*part:])
+	t := groupTransport{c}
+	for s := 1; s < n; s++ {
+		next, before := (c.rank+s)%n, (c.rank-s+n)%n
+		if err := t.SendRecv(next, to[next*part:][:part], before, from[before*part:][:part]); err != nil {
+			return c.end(err)
+		}
+	}
+	return c.end(nil)
+}

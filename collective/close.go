@@ -21,10 +21,7 @@ func (c *Comm) Close() error {
 	if c.id != 0 {
 		c.breakLocked(closed)
 		w.mu.Unlock()
-		if c.busy.CompareAndSwap(false, true) { // else the operation that runs closes the connections
-			c.closeLinks()
-			c.busy.Store(false)
-		}
+		c.release()
 		return nil
 	}
 	if w.closing {
@@ -119,7 +116,7 @@ func (w *world) shut(flush bool) error {
 		c.done.Wait()
 	}
 	for _, g := range groups {
-		g.closeLinks()
+		g.release()
 	}
 	w.mu.Lock()
 	for key, conn := range w.parked {

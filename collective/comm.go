@@ -20,6 +20,7 @@ type Comm struct {
 	timeout atomic.Int64
 
 	busy   atomic.Bool
+	alert  atomic.Bool           // something happened that may interrupt the operation in progress
 	broken atomic.Pointer[Error] // first failure; set once
 	life   context.Context       // ends when broken
 	kill   context.CancelFunc
@@ -143,8 +144,9 @@ func (c *Comm) leftLocked(world int, seq uint64) {
 	c.wake()
 }
 
-// wake ends the waits of the operation in progress, so that it looks around.
+// wake makes the operation in progress look around, also when it waits.
 func (c *Comm) wake() {
+	c.alert.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.links {
@@ -231,6 +233,9 @@ func (c *Comm) end(err error) error {
 	c.mu.Unlock()
 	c.busy.Store(false)
 	if e == nil {
+		if c.broken.Load() != nil { // closed before this operation noticed
+			c.release()
+		}
 		return nil
 	}
 	return e
@@ -258,7 +263,15 @@ func (c *Comm) fail(err error) *Error {
 	return e
 }
 
-// closeLinks closes the data connections. The operation's goroutine calls it, or Close when there is none.
+// release closes the data connections of a broken group, unless an operation is in progress: that does it at its end.
+func (c *Comm) release() {
+	if c.busy.CompareAndSwap(false, true) {
+		c.closeLinks()
+		c.busy.Store(false)
+	}
+}
+
+// closeLinks closes the data connections. Whoever holds busy calls it.
 func (c *Comm) closeLinks() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

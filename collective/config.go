@@ -44,8 +44,9 @@ type Config struct {
 	Spin        time.Duration // how long an operation polls before it sleeps; 0 = 200 us, negative = not at all
 	CPUs        int           // CPUs this process may use, shared with the ranks of its host; 0 = as the scheduler affinity says
 
-	Check      bool  // exchange signatures before every operation: a mismatch is then known to all from that very call
-	MaxMessage int64 // largest payload of one operation or call in bytes; 0 = 4 GiB
+	Thresholds Thresholds // where operations change their algorithm; the same on all ranks
+	Check      bool       // exchange signatures before every operation: a mismatch is then known to all from that very call
+	MaxMessage int64      // largest payload of one operation or call in bytes; 0 = 4 GiB
 
 	Handlers map[string]Handler // RPC methods that exist when Join returns
 	Logger   *slog.Logger       // nil = nothing is logged
@@ -86,6 +87,9 @@ func (c *Config) Validate() error {
 			bad("handler %q: want a name of 1 to %d bytes and a function", name, maxMethod)
 		}
 	}
+	if t := c.Thresholds; min(t.Direct, t.Bruck, t.Flat, t.Chain, t.Chunk, t.Doubling) < 0 {
+		bad("thresholds %+v, want 0 for the defaults or positive numbers", t)
+	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(errs...))
 	}
@@ -99,6 +103,7 @@ func (c *Config) Validate() error {
 	if c.MaxMessage == 0 {
 		c.MaxMessage = 4 << 30
 	}
+	c.Thresholds = c.Thresholds.orDefault()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -116,7 +121,6 @@ func setDefault(d *time.Duration, v time.Duration) {
 
 // agreed hashes what must be the same on all ranks beyond size, token and run.
 func (c *Config) agreed() uint64 {
-	h := sha256.Sum256(fmt.Appendf(nil, "check=%v max=%d direct=%d bruck=%d chain=%d chunk=%d doubling=%d",
-		c.Check, c.MaxMessage, directBytes, bruckBytes, chainBytes, chunkBytes, doublingBytes))
+	h := sha256.Sum256(fmt.Appendf(nil, "check=%v max=%d thresholds=%v", c.Check, c.MaxMessage, c.Thresholds))
 	return binary.LittleEndian.Uint64(h[:])
 }

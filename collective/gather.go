@@ -16,18 +16,18 @@ func GatherBytes(ctx context.Context, c *Comm, root int, b []byte) ([][]byte, er
 	if err := c.begin(ctx, sig{Op: opGather, Root: uint32(root), Count: variable}); err != nil {
 		return nil, err
 	}
-	parts, err := gather(groupTransport{c}, root, b, c.w.cfg.MaxMessage)
+	parts, err := gather(groupTransport{c}, root, b, &c.w.cfg)
 	if err = c.end(err); err != nil {
 		return nil, err
 	}
 	return parts, nil
 }
 
-func gather(t transport, root int, b []byte, limit int64) ([][]byte, error) {
+func gather(t transport, root int, b []byte, cfg *Config) ([][]byte, error) {
 	n := t.Size()
 	me := (t.Rank() - root + n) % n // rank counted from root
 	at := func(r int) int { return (r + root) % n }
-	own := newPart(b, directBytes)
+	own := newPart(b, cfg.Thresholds.Direct)
 	parts := []part{own} // of me, me+1, ...
 	for bit := 1; bit < n; bit <<= 1 {
 		if me&bit != 0 {
@@ -42,7 +42,7 @@ func gather(t transport, root int, b []byte, limit int64) ([][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			below, err := unpackParts(message, min(bit, n-me-bit), limit)
+			below, err := unpackParts(message, min(bit, n-me-bit), cfg.MaxMessage)
 			if err != nil {
 				return nil, err
 			}
@@ -63,6 +63,73 @@ func gather(t transport, root int, b []byte, limit int64) ([][]byte, error) {
 		ordered[at(i)] = p.bytes
 	}
 	return ordered, nil
+}
+
+// GatherInto collects every rank's src, all of one length, in dst on root, in rank order. dst holds Size() of them there and
+// is not looked at elsewhere; src may be its place in dst.
+//
+// Binomial tree; parts over 64 KiB go to root directly.
+func GatherInto[T Number](ctx context.Context, c *Comm, root int, dst, src []T) error {
+	if err := c.checkRoot("gather", root); err != nil {
+		return err
+	}
+	if c.rank == root {
+		if err := c.checkParts("gather", bytesOf(dst), bytesOf(src), c.rank); err != nil {
+			return err
+		}
+	}
+	if err := c.begin(ctx, sig{Op: opGather, Kind: kindFor[T](), Root: uint32(root), Count: uint64(len(src))}); err != nil {
+		return err
+	}
+	return c.end(c.gatherInto(root, bytesOf(dst), bytesOf(src)))
+}
+
+func (c *Comm) gatherInto(root int, dst, src []byte) error {
+	t, n, part := groupTransport{c}, len(c.members), len(src)
+	me := (c.rank - root + n) % n // rank counted from root
+	at := func(r int) int { return (r + root) % n }
+	if me == 0 {
+		copy(dst[c.rank*part:], src)
+	}
+	if part > c.w.cfg.Thresholds.Direct {
+		if me > 0 {
+			return t.Send(root, src)
+		}
+		for r := 1; r < n; r++ {
+			if err := t.Recv(at(r), dst[at(r)*part:][:part]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	below := min(me&-me, n-me) // ranks of the subtree
+	block := dst
+	switch {
+	case me == 0:
+		below = n
+		if root != 0 {
+			block = c.scratch(n * part)
+		}
+	case below == 1:
+		block = src
+	default:
+		block = c.scratch(below * part)
+		copy(block, src)
+	}
+	for bit := 1; bit < below; bit <<= 1 {
+		if err := t.Recv(at(me+bit), block[bit*part:min(2*bit, below)*part]); err != nil {
+			return err
+		}
+	}
+	if me > 0 {
+		return t.Send(at(me-me&-me), block[:below*part])
+	}
+	if root != 0 {
+		for r := 1; r < n; r++ {
+			copy(dst[at(r)*part:][:part], block[r*part:])
+		}
+	}
+	return nil
 }
 
 // Gather collects every rank's value on root, in rank order; it returns nil on other ranks. Values are encoded with msgpack.

@@ -145,28 +145,25 @@ func (l *link) startRecv(b []byte, any bool) {
 
 // push sends what can be sent now, or waits for the first bytes.
 func (l *link) push(wait bool) error {
-	write := l.s.tryWrite
-	if wait {
-		write = l.s.writeWait
-	}
-	for len(l.staged) > 0 {
-		n, err := write(l.staged)
-		l.staged = l.staged[n:]
-		if err != nil {
-			return err
+	for _, part := range []*[]byte{&l.staged, &l.rest} {
+		for len(*part) > 0 {
+			n, err := l.write(*part, wait)
+			*part = (*part)[n:]
+			if err != nil {
+				return err
+			}
+			wait = false
 		}
-		write = l.s.tryWrite
-	}
-	for len(l.rest) > 0 {
-		n, err := write(l.rest)
-		l.rest = l.rest[n:]
-		if err != nil {
-			return err
-		}
-		write = l.s.tryWrite
 	}
 	l.sending = false
 	return nil
+}
+
+func (l *link) write(b []byte, wait bool) (int, error) {
+	if wait {
+		return l.s.writeWait(b)
+	}
+	return l.s.tryWrite(b)
 }
 
 // pull receives what is there, or waits for the first bytes. Payload that is not in the buffer already goes

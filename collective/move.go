@@ -72,6 +72,7 @@ func (t groupTransport) pair(dst, src int) (d, s *link, err error) {
 }
 
 const (
+	clockEvery  = 4  // passes between looks at the clock
 	idleAfter   = 10 // a wait longer than this many spin budgets means that the peers are at work: sleep at once next time
 	reasonLimit = 500 * time.Millisecond
 )
@@ -92,7 +93,7 @@ func (c *Comm) move(dst *link, b []byte, src *link, recv []byte, any bool) error
 		spin = 0
 	}
 	var since time.Time // of the last progress
-	for i := 0; ; i++ {
+	for pass := 0; ; pass++ {
 		moved := false
 		if dst != nil && dst.sending {
 			before := len(dst.staged) + len(dst.rest)
@@ -116,21 +117,30 @@ func (c *Comm) move(dst *link, b []byte, src *link, recv []byte, any bool) error
 		if receiving {
 			waited = src
 		}
-		if err := c.interrupted(waited.world); err != nil {
-			return err
+		if c.alert.Load() {
+			c.alert.Store(false)
+			if err := c.interrupted(waited.world); err != nil {
+				return err
+			}
 		}
 		if moved {
-			since = time.Time{}
+			pass, since = 0, time.Time{}
+			continue
+		}
+		if spin > 0 && pass%clockEvery != 0 {
+			if c.w.yielding || pass%16 == 15 {
+				yield()
+			}
 			continue
 		}
 		now := time.Now()
+		if !o.deadline.IsZero() && !now.Before(o.deadline) {
+			return c.interrupted(waited.world)
+		}
 		if since.IsZero() {
 			since = now
 		}
 		if now.Sub(since) < spin {
-			if c.w.yielding || i%16 == 15 {
-				yield()
-			}
 			continue
 		}
 		if err := c.park(sending, dst, receiving, src, now); err != nil {

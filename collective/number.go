@@ -7,7 +7,7 @@ import (
 
 // Number is what typed operations and reductions work on.
 type Number interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64 | Float16 | BFloat16
 }
 
 // elemKind names a Number in headers. Crosses the wire: append only.
@@ -25,17 +25,23 @@ const (
 	kindUint64
 	kindFloat32
 	kindFloat64
+	kindFloat16
+	kindBFloat16
 )
 
-var kindNames = [...]string{"bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"}
+var kindNames = [...]string{"bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
+	"float16", "bfloat16"}
 
-// String is the element's Go type.
+// String is the element's type.
 func (k elemKind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("element kind %d", uint8(k))
 }
+
+// floating reports whether the bits of the kind's values mean something only together.
+func (k elemKind) floating() bool { return k >= kindFloat32 }
 
 func kindFor[T Number]() elemKind {
 	var zero T
@@ -58,6 +64,10 @@ func kindFor[T Number]() elemKind {
 		return kindUint64
 	case float32:
 		return kindFloat32
+	case Float16:
+		return kindFloat16
+	case BFloat16:
+		return kindBFloat16
 	}
 	return kindFloat64
 }
@@ -68,49 +78,4 @@ func bytesOf[T Number](s []T) []byte {
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
-}
-
-// Op is a reduction. Crosses the wire: append only.
-type Op uint8
-
-// The reductions. Each is commutative; the order in which the ranks' values are combined is fixed by the world size and
-// the length, so that a result has the same bits on every rank and in every run.
-const (
-	Sum Op = 1 + iota
-	Prod
-	Min
-	Max
-)
-
-var opWords = [...]string{"", "sum", "product", "minimum", "maximum"}
-
-// String is the reduction's word.
-func (o Op) String() string {
-	if int(o) < len(opWords) && o > 0 {
-		return opWords[o]
-	}
-	return fmt.Sprintf("reduction %d", uint8(o))
-}
-
-// combine is dst = dst op src, element by element.
-func combine[T Number](op Op, dst, src []T) {
-	src = src[:len(dst)]
-	switch op {
-	case Sum:
-		for i, v := range src {
-			dst[i] += v
-		}
-	case Prod:
-		for i, v := range src {
-			dst[i] *= v
-		}
-	case Min:
-		for i, v := range src {
-			dst[i] = min(dst[i], v)
-		}
-	case Max:
-		for i, v := range src {
-			dst[i] = max(dst[i], v)
-		}
-	}
 }

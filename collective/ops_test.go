@@ -141,7 +141,7 @@ func TestTypedOperations(t *testing.T) {
 	everywhere(t, func(t *testing.T, comms []*Comm) {
 		n := len(comms)
 		// Lengths on both sides of the change of algorithm, also shorter than the world and not divisible by it.
-		for _, length := range []int{0, 1, 7, 1000, doublingBytes/8 + 13, 100_003} {
+		for _, length := range []int{0, 1, 7, 1000, 32<<10/8 + 13, 100_003} {
 			results := make([][]float64, n)
 			each(comms, func(rank int, c *Comm) {
 				data := make([]float64, length)

@@ -4,41 +4,10 @@ package collective
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-func tryRead(fd int, p []byte) (int, error) {
-	for {
-		n, err := unix.Read(fd, p)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == unix.EAGAIN:
-			return 0, errAgain
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		}
-		return n, nil
-	}
-}
-
-func tryWrite(fd int, p []byte) (int, error) {
-	for {
-		n, err := unix.Write(fd, p)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == unix.EAGAIN:
-			return 0, errAgain
-		}
-		return n, err
-	}
-}
 
 // pollSlice bounds a poll on two descriptors, which a wake cannot end early.
 const pollSlice = 10 * time.Millisecond

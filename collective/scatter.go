@@ -24,14 +24,14 @@ func ScatterBytes(ctx context.Context, c *Comm, root int, parts [][]byte) ([]byt
 	if err := c.begin(ctx, sig{Op: opScatter, Root: uint32(root), Count: variable}); err != nil {
 		return nil, err
 	}
-	b, err := scatter(groupTransport{c}, root, parts, c.w.cfg.MaxMessage)
+	b, err := scatter(groupTransport{c}, root, parts, &c.w.cfg)
 	if err = c.end(err); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-func scatter(t transport, root int, list [][]byte, limit int64) ([]byte, error) {
+func scatter(t transport, root int, list [][]byte, cfg *Config) ([]byte, error) {
 	n := t.Size()
 	me := (t.Rank() - root + n) % n // rank counted from root
 	at := func(r int) int { return (r + root) % n }
@@ -41,14 +41,14 @@ func scatter(t transport, root int, list [][]byte, limit int64) ([]byte, error) 
 	}
 	if me == 0 {
 		for r := range n {
-			parts = append(parts, newPart(list[at(r)], directBytes))
+			parts = append(parts, newPart(list[at(r)], cfg.Thresholds.Direct))
 		}
 	} else {
 		message, err := t.RecvAny(at(me - bit))
 		if err != nil {
 			return nil, err
 		}
-		if parts, err = unpackParts(message, min(bit, n-me), limit); err != nil {
+		if parts, err = unpackParts(message, min(bit, n-me), cfg.MaxMessage); err != nil {
 			return nil, err
 		}
 	}
@@ -68,11 +68,83 @@ func scatter(t transport, root int, list [][]byte, limit int64) ([]byte, error) 
 		return b, t.Recv(root, b)
 	}
 	for r := 1; r < n; r++ {
-		if len(list[at(r)]) > directBytes {
+		if len(list[at(r)]) > cfg.Thresholds.Direct {
 			if err := t.Send(at(r), list[at(r)]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return list[root], nil
+}
+
+// ScatterInto fills dst on every rank with its part of root's src, which holds Size() parts of len(dst) and is not looked at
+// elsewhere; dst may be its place in src.
+//
+// Binomial tree; parts over 64 KiB come from root directly.
+func ScatterInto[T Number](ctx context.Context, c *Comm, root int, dst, src []T) error {
+	if err := c.checkRoot("scatter", root); err != nil {
+		return err
+	}
+	if c.rank == root {
+		if err := c.checkParts("scatter", bytesOf(src), bytesOf(dst), c.rank); err != nil {
+			return err
+		}
+	}
+	if err := c.begin(ctx, sig{Op: opScatter, Kind: kindFor[T](), Root: uint32(root), Count: uint64(len(dst))}); err != nil {
+		return err
+	}
+	return c.end(c.scatterInto(root, bytesOf(dst), bytesOf(src)))
+}
+
+func (c *Comm) scatterInto(root int, dst, src []byte) error {
+	t, n, part := groupTransport{c}, len(c.members), len(dst)
+	me := (c.rank - root + n) % n // rank counted from root
+	at := func(r int) int { return (r + root) % n }
+	if me == 0 {
+		copy(dst, src[c.rank*part:][:part])
+	}
+	if part > c.w.cfg.Thresholds.Direct {
+		if me > 0 {
+			return t.Recv(root, dst)
+		}
+		for r := 1; r < n; r++ {
+			if err := t.Send(at(r), src[at(r)*part:][:part]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	below, bit := n, 1 // ranks of the subtree, the next power of two
+	if me > 0 {
+		below = min(me&-me, n-me)
+	}
+	for bit < below {
+		bit <<= 1
+	}
+	block := dst
+	switch {
+	case me == 0 && root == 0:
+		block = src
+	case me == 0:
+		block = c.scratch(n * part)
+		for r := range n {
+			copy(block[r*part:], src[at(r)*part:][:part])
+		}
+	case below > 1:
+		block = c.scratch(below * part)
+	}
+	if me > 0 {
+		if err := t.Recv(at(me-me&-me), block[:below*part]); err != nil {
+			return err
+		}
+		copy(dst, block)
+	}
+	for bit >>= 1; bit > 0; bit >>= 1 {
+		if bit < below {
+			if err := t.Send(at(me+bit), block[bit*part:min(2*bit, below)*part]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

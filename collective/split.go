@@ -16,7 +16,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	}
 	seq := c.op.sig.Seq
 	mine := binary.AppendVarint(binary.AppendVarint(nil, int64(color)), int64(key))
-	parts, err := allGather(groupTransport{c}, mine, maxMember)
+	parts, err := allGather(groupTransport{c}, mine, &c.w.cfg)
 	if err = c.end(err); err != nil {
 		return nil, err
 	}

@@ -35,16 +35,11 @@ func isWake(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
-// netStream is a stream over any net.Conn with a file descriptor. Closures and their operands are fields, so that
-// nothing is allocated per message.
+// netStream is a stream over any net.Conn with a file descriptor. It is closed by the goroutine that reads and writes it, or when
+// there is none.
 type netStream struct {
 	net.Conn
-	raw         syscall.RawConn
-	fd          int
-	rp, wp      []byte
-	rn, wn      int
-	rerr, werr  error
-	readF, wrtF func(fd uintptr) bool
+	fd int
 }
 
 // newStream wraps a connection: without a descriptor it must be a stream itself (in-memory connections are).
@@ -60,34 +55,16 @@ func newStream(c net.Conn) (stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &netStream{Conn: c, raw: raw}
+	s := &netStream{Conn: c}
 	if err := raw.Control(func(fd uintptr) { s.fd = int(fd) }); err != nil {
 		return nil, err
 	}
-	s.readF = func(fd uintptr) bool { s.rn, s.rerr = tryRead(int(fd), s.rp); return true }
-	s.wrtF = func(fd uintptr) bool { s.wn, s.werr = tryWrite(int(fd), s.wp); return true }
 	return s, nil
 }
 
-func (s *netStream) tryRead(p []byte) (int, error) {
-	s.rp = p
-	err := s.raw.Read(s.readF)
-	s.rp = nil
-	if err != nil {
-		return 0, err
-	}
-	return s.rn, s.rerr
-}
+func (s *netStream) tryRead(p []byte) (int, error) { return tryRead(s.fd, p) }
 
-func (s *netStream) tryWrite(p []byte) (int, error) {
-	s.wp = p
-	err := s.raw.Write(s.wrtF)
-	s.wp = nil
-	if err != nil {
-		return 0, err
-	}
-	return s.wn, s.werr
-}
+func (s *netStream) tryWrite(p []byte) (int, error) { return tryWrite(s.fd, p) }
 
 func (s *netStream) arm(until time.Time) error { return s.SetDeadline(until) }
 

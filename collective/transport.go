@@ -17,13 +17,3 @@ type transport interface {
 	// SendRecvAny is SendRecv with a received message of any length.
 	SendRecvAny(dst int, send []byte, src int) ([]byte, error)
 }
-
-// Thresholds. They are part of the settings that ranks compare when they join: two ranks with different ones
-// would choose different algorithms.
-const (
-	directBytes   = 64 << 10  // gather, scatter: larger parts do not travel through the tree
-	bruckBytes    = 8 << 10   // allgather: larger parts go round the ring
-	chainBytes    = 128 << 10 // broadcast: larger messages go down the pipelined chain
-	chunkBytes    = 256 << 10 // broadcast: one stage of the chain
-	doublingBytes = 32 << 10  // allreduce: larger vectors are reduced in parts
-)

@@ -1,0 +1,26 @@
+package collective
+
+import "cmp"
+
+// Thresholds say at which size an operation changes its algorithm, in bytes unless said otherwise. Ranks compare them when they join: with different
+// ones they would choose different algorithms. A field that is 0 takes its default; `fpmrun bench` suggests others.
+type Thresholds struct {
+	Direct   int // gather, scatter: larger parts go between root and their rank directly; 64 KiB
+	Bruck    int // allgather: larger parts go round the ring; 8 KiB
+	Flat     int // broadcast: in groups of up to so many ranks root sends to each; 8 ranks
+	Chain    int // broadcast: larger messages go down the pipelined chain; 128 KiB
+	Chunk    int // broadcast: one piece in the chain; 256 KiB
+	Doubling int // allreduce: longer vectors are reduced in parts around the ring; 32 KiB
+}
+
+// orDefault fills the fields that are 0.
+func (t Thresholds) orDefault() Thresholds {
+	return Thresholds{
+		Direct:   cmp.Or(t.Direct, 64<<10),
+		Bruck:    cmp.Or(t.Bruck, 8<<10),
+		Flat:     cmp.Or(t.Flat, 8),
+		Chain:    cmp.Or(t.Chain, 128<<10),
+		Chunk:    cmp.Or(t.Chunk, 256<<10),
+		Doubling: cmp.Or(t.Doubling, 32<<10),
+	}
+}
