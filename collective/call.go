@@ -21,10 +21,13 @@ type Request struct {
 	Method string // name it was called by
 	Args   []byte // msgpack; valid until the handler returns
 
+	ctx   context.Context
 	group uint64
-	mu    sync.Mutex
-	sent  int
 	reply func([]byte)
+	out   *outflow // nil unless the caller asked for a stream
+
+	mu   sync.Mutex
+	sent int
 }
 
 // Decode decodes the arguments into v, a pointer.
@@ -117,7 +120,7 @@ func (c *Comm) CallAll(ctx context.Context, method string, args any) []Reply {
 	var wg sync.WaitGroup
 	for i, m := range c.members {
 		wg.Go(func() {
-			calls[i] = c.w.rpc.start(ctx, m, method, c.id, body)
+			calls[i] = c.w.rpc.start(ctx, m, method, c.id, body, nil)
 			replies[i] = c.w.rpc.await(ctx, calls[i], method)
 			replies[i].Rank = i
 		})

@@ -21,7 +21,7 @@ type control struct {
 
 	mu     sync.Mutex
 	cond   sync.Cond
-	urgent []*outgoing // beats, events, cancels: before everything else, in order
+	urgent []*outgoing // beats, events, cancels, credits: before everything else, in order
 	queue  []*outgoing // calls and replies, round robin
 	ending bool        // write what is queued, then half-close
 	closed bool
@@ -57,10 +57,11 @@ func (c *control) send(typ frameType, id uint64, body []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := &outgoing{typ: typ, id: id, body: body}
-	if typ == frameCall || typ == frameReply {
-		c.queue = append(c.queue, o)
-	} else {
+	switch typ {
+	case frameBeat, frameEvent, frameCancel, frameCredit:
 		c.urgent = append(c.urgent, o)
+	default:
+		c.queue = append(c.queue, o)
 	}
 	c.cond.Signal()
 }

@@ -23,7 +23,11 @@ const (
 	frameCall                        // RPC request
 	frameReply                       // RPC reply
 	frameCancel                      // the caller gave up the call with this id
-	frameLast   = frameCancel
+	frameNotify                      // RPC request that wants no reply
+	frameStream                      // RPC request that wants a streamed reply
+	frameChunk                       // piece of a streamed reply
+	frameCredit                      // bytes of a streamed reply that were read
+	frameLast   = frameCredit
 )
 
 // frame is a header.

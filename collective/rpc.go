@@ -28,6 +28,7 @@ type rpcTable struct {
 	next    uint64
 	pending map[uint64]*pendingCall
 	serving map[callKey]context.CancelFunc
+	streams map[callKey]*outflow // of handlers whose callers asked for a stream
 	running int
 	backlog []func()
 }
@@ -42,11 +43,13 @@ type pendingCall struct {
 	reply chan Reply // room for one
 	dups  int
 	done  bool
+	in    *inflow // of a streamed answer
 }
 
 func (t *rpcTable) init(w *world) {
 	t.w, t.ready = w, make(chan struct{})
-	t.methods, t.pending, t.serving = map[string]Handler{}, map[uint64]*pendingCall{}, map[callKey]context.CancelFunc{}
+	t.methods, t.pending = map[string]Handler{}, map[uint64]*pendingCall{}
+	t.serving, t.streams = map[callKey]context.CancelFunc{}, map[callKey]*outflow{}
 }
 
 func validMethod(name string) bool { return name != "" && len(name) <= maxMethod }
@@ -119,7 +122,7 @@ func (t *rpcTable) call(ctx context.Context, peer int, method string, args any) 
 	if err != nil {
 		return Reply{Rank: peer, Err: t.callError(peer, method, err)}
 	}
-	s := t.start(ctx, peer, method, 0, body)
+	s := t.start(ctx, peer, method, 0, body, nil)
 	r := t.await(ctx, s, method)
 	if s.p != nil {
 		r.Duplicates = t.duplicates(s)
@@ -136,15 +139,28 @@ type started struct {
 	err  error
 }
 
-// start sends a request. What goes wrong is found by await.
-func (t *rpcTable) start(ctx context.Context, peer int, method string, group uint64, args []byte) started {
-	s := started{peer: peer}
+// checkCall refuses a request that no rank would take.
+func (t *rpcTable) checkCall(method string, args []byte) error {
 	if !validMethod(method) {
-		s.err = invalid("method name of %d bytes, want 1 to %d", len(method), maxMethod)
-		return s
+		return invalid("method name of %d bytes, want 1 to %d", len(method), maxMethod)
 	}
 	if int64(len(args)) > t.w.cfg.MaxMessage {
-		s.err = invalid("arguments of %d bytes, limit %d", len(args), t.w.cfg.MaxMessage)
+		return invalid("arguments of %d bytes, limit %d", len(args), t.w.cfg.MaxMessage)
+	}
+	return nil
+}
+
+func (t *rpcTable) nextID() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	return t.next
+}
+
+// start sends a request, of a streamed answer when in is there. What goes wrong is found by await.
+func (t *rpcTable) start(ctx context.Context, peer int, method string, group uint64, args []byte, in *inflow) started {
+	s := started{peer: peer}
+	if s.err = t.checkCall(method, args); s.err != nil {
 		return s
 	}
 	if peer != t.w.rank {
@@ -156,15 +172,18 @@ func (t *rpcTable) start(ctx context.Context, peer int, method string, group uin
 	if d, ok := ctx.Deadline(); ok {
 		limit = max(time.Until(d), 1)
 	}
-	s.p = &pendingCall{peer: peer, reply: make(chan Reply, 1)}
+	s.p = &pendingCall{peer: peer, reply: make(chan Reply, 1), in: in}
+	s.id = t.nextID()
 	t.mu.Lock()
-	t.next++
-	s.id = t.next
 	t.pending[s.id] = s.p
 	t.mu.Unlock()
 	msg := encodeCall(limit, group, method, args)
 	if s.c != nil {
-		s.c.send(frameCall, s.id, msg)
+		typ := frameCall
+		if in != nil {
+			typ = frameStream
+		}
+		s.c.send(typ, s.id, msg)
 		// A connection that broke before the call was in the table tells nobody.
 		t.w.mu.Lock()
 		gone := t.w.roster.gone(peer) && t.w.controls[peer] != s.c
@@ -172,7 +191,7 @@ func (t *rpcTable) start(ctx context.Context, peer int, method string, group uin
 		if gone {
 			t.peerGone(peer, t.w.peerGoneError(peer))
 		}
-	} else if err := t.called(peer, s.id, msg, func(b []byte) { t.replied(peer, s.id, b) }); err != nil {
+	} else if err := t.called(peer, s.id, msg, in != nil, func(b []byte) { t.replied(peer, s.id, b) }); err != nil {
 		s.err = err
 	}
 	return s

@@ -13,7 +13,7 @@ import (
 )
 
 // called takes a request in. Built-in methods are answered at once.
-func (t *rpcTable) called(peer int, id uint64, msg []byte, reply func([]byte)) error {
+func (t *rpcTable) called(peer int, id uint64, msg []byte, stream bool, reply func([]byte)) error {
 	r, err := decodeCall(msg)
 	if err != nil {
 		return err
@@ -37,11 +37,17 @@ func (t *rpcTable) called(peer int, id uint64, msg []byte, reply func([]byte)) e
 	key := callKey{peer, id}
 	t.mu.Lock()
 	t.serving[key] = cancel
+	req := &Request{From: peer, Method: r.method, Args: r.args, ctx: ctx, group: r.group, reply: reply}
+	if stream {
+		req.out = &outflow{send: t.chunkSender(peer, id), credit: streamWindow, changed: make(chan struct{}, 1)}
+		t.streams[key] = req.out
+	}
 	run := func() {
-		t.serve(ctx, &Request{From: peer, Method: r.method, Args: r.args, group: r.group, reply: reply})
+		t.serve(ctx, req)
 		cancel()
 		t.mu.Lock()
 		delete(t.serving, key)
+		delete(t.streams, key)
 		t.mu.Unlock()
 		t.release()
 	}

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -102,7 +103,18 @@ func (w *world) dispatch(c *control, f frame, msg []byte) error {
 		}
 		w.take(e, c)
 	case frameCall:
-		return w.rpc.called(c.peer, f.ID, msg, func(body []byte) { c.send(frameReply, f.ID, body) })
+		return w.rpc.called(c.peer, f.ID, msg, false, func(body []byte) { c.send(frameReply, f.ID, body) })
+	case frameStream:
+		return w.rpc.called(c.peer, f.ID, msg, true, func(body []byte) { c.send(frameReply, f.ID, body) })
+	case frameNotify:
+		return w.rpc.notified(c.peer, f.ID, msg)
+	case frameChunk:
+		return w.rpc.chunk(c.peer, f.ID, msg)
+	case frameCredit:
+		if len(msg) != 4 {
+			return fmt.Errorf("%w: credit of %d bytes", ErrMalformed, len(msg))
+		}
+		w.rpc.credit(c.peer, f.ID, int(binary.LittleEndian.Uint32(msg)))
 	case frameReply:
 		w.rpc.replied(c.peer, f.ID, msg)
 	case frameCancel:
