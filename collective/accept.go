@@ -37,7 +37,7 @@ func (w *world) acceptLoop() {
 		}
 		w.wg.Go(func() {
 			stop := closeOnDone(w, conn)
-			h, err := w.authenticate(conn)
+			h, secure, err := w.authenticate(conn)
 			stop()
 			<-slots
 			if err != nil {
@@ -46,7 +46,7 @@ func (w *world) acceptLoop() {
 				_ = conn.Close()
 				return
 			}
-			w.admitted(h, conn)
+			w.admitted(h, secure)
 		})
 	}
 }
@@ -64,15 +64,30 @@ func closeOnDone(w *world, conn net.Conn) (stop func()) {
 	return func() { close(done) }
 }
 
-func (w *world) authenticate(conn net.Conn) (hello, error) {
+// authenticate returns the connection to go on with, which is another one under TLS.
+func (w *world) authenticate(conn net.Conn) (hello, net.Conn, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshakeLimit)); err != nil {
-		return hello{}, err
+		return hello{}, nil, err
 	}
-	h, err := acceptHandshake(conn, w.cfg.Token, w.judge, w.admit)
-	if err != nil {
-		return h, err
+	admitted := false
+	h, err := acceptHandshake(conn, w.cfg.Token, w.judge, func(h hello) status {
+		s := w.admit(h)
+		admitted = s == statusOK
+		return s
+	})
+	secure := conn
+	if err == nil && h.TLS {
+		secure, err = w.encrypt(w.ctx, conn, false)
 	}
-	return h, conn.SetDeadline(time.Time{})
+	if err == nil {
+		return h, secure, conn.SetDeadline(time.Time{})
+	}
+	if admitted && h.Purpose == forJoin { // its place is free again
+		w.mu.Lock()
+		delete(w.joined, int(h.Dialler))
+		w.mu.Unlock()
+	}
+	return h, nil, err
 }
 
 // judge answers a hello whose sender has proven nothing yet. It tells nothing but what the dialler needs to go elsewhere.
@@ -89,6 +104,8 @@ func (w *world) judge(h hello) answer {
 		a.Status = statusBusy
 	case int(h.Size) != w.size || int(h.Acceptor) != w.rank || int(h.Dialler) >= w.size || int(h.Dialler) == w.rank:
 		a.Status = statusMember
+	case w.cfg.TLS == TLSOn && !h.TLS || w.cfg.TLS == TLSOff && h.TLS:
+		a.Status = statusTLS
 	case h.Purpose == forJoin && w.joined[int(h.Dialler)] != nil:
 		a.Status, a.PID = statusDuplicate, w.joined[int(h.Dialler)].pid
 	}

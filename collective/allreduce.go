@@ -15,7 +15,9 @@ func AllReduce[T Number](ctx context.Context, c *Comm, data []T, op Op) ([]T, er
 //
 // Short vectors: recursive doubling, ceil(log2 n) rounds, ranks beyond the largest power of two folded into their
 // neighbours (Thakur, Rabenseifner and Gropp 2005). Long vectors: ring, each rank sending 2(n-1)/n of the vector (Patarasu and
-// Yuan 2009). In both the order of combination depends on the group's size and the length alone.
+// Yuan 2009). Short vectors of a group on several hosts with several
+// ranks each are combined on one rank of each host first. In all cases the order of combination depends on the group, its hosts and
+// the length alone.
 func AllReduceInto[T Number](ctx context.Context, c *Comm, dst, src []T, op Op) error {
 	return allReduceBy(ctx, c, dst, src, reduction[T]{op: op})
 }
@@ -41,6 +43,9 @@ func allReduceBy[T Number](ctx context.Context, c *Comm, dst, src []T, by reduct
 	copy(dst, src)
 	t := groupTransport{c}
 	if len(bytesOf(dst)) <= c.w.cfg.Thresholds.Doubling || len(dst) < t.Size() {
+		if c.levels != nil {
+			return c.end(levelAllReduce(c.levels, dst, typed[T](c, len(dst)), by, c.w.cfg.Thresholds.Flat))
+		}
 		return c.end(doubling(t, dst, typed[T](c, len(dst)), by))
 	}
 	return c.end(ringReduce(t, dst, typed[T](c, len(dst)/t.Size()+1), by))

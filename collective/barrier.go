@@ -5,10 +5,14 @@ import "context"
 // Barrier returns when every rank of the group has called it.
 //
 // Dissemination barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): in round k every
-// rank tells the one 2^k after it; after ceil(log2 n) rounds each has heard of all.
+// rank tells the one 2^k after it; after ceil(log2 n) rounds each has heard of all. Where several ranks share a host and hosts differ, only one of
+// each host takes part in it, after hearing of the others there by a binomial tree and before telling them.
 func (c *Comm) Barrier(ctx context.Context) error {
 	if err := c.begin(ctx, sig{Op: opBarrier}); err != nil {
 		return err
+	}
+	if c.levels != nil {
+		return c.end(c.levels.barrier())
 	}
 	return c.end(barrier(groupTransport{c}))
 }

@@ -165,7 +165,8 @@ func chainBroadcast(t transport, root int, b []byte, chunk int) error {
 
 // BroadcastInto fills data on every rank with root's; it has the same length on all.
 //
-// The tree of BroadcastBytes, over 128 KiB its pipelined chain.
+// The tree of BroadcastBytes, over 128 KiB its pipelined chain. In a group on several hosts with several ranks each, the tree connects
+// one rank of each host, and others inside the hosts follow.
 func BroadcastInto[T Number](ctx context.Context, c *Comm, root int, data []T) error {
 	if err := c.checkRoot("broadcast", root); err != nil {
 		return err
@@ -180,6 +181,9 @@ func BroadcastInto[T Number](ctx context.Context, c *Comm, root int, data []T) e
 	t, limits := groupTransport{c}, &c.w.cfg.Thresholds
 	if len(b) > limits.Chain && t.Size() > 1 {
 		return c.end(chainBroadcast(t, root, b, limits.Chunk))
+	}
+	if c.layout != nil {
+		return c.end(levelBroadcast(c.layout, t, root, b, limits.Flat))
 	}
 	return c.end(treeInto(t, root, b, limits.Flat))
 }

@@ -17,6 +17,8 @@ type Comm struct {
 	id      uint64 // 0 = the world
 	members []int  // world ranks by group rank
 	rank    int    // of this process in the group
+	layout  *layout
+	levels  *levels // nil without a layout
 	timeout atomic.Int64
 
 	busy   atomic.Bool
@@ -60,6 +62,14 @@ type operation struct {
 func (w *world) newComm(id uint64, members []int, timeout time.Duration) *Comm {
 	c := &Comm{w: w, id: id, members: members, rank: slices.Index(members, w.rank), links: make([]*link, len(members)), leaver: -1}
 	c.timeout.Store(int64(timeout))
+	hosts := make([]string, len(members))
+	for i, m := range members {
+		hosts[i] = w.table[m].Host
+	}
+	if c.layout = newLayout(hosts); c.layout != nil {
+		t := groupTransport{c}
+		c.levels = &levels{c.layout.inside(t, 0), c.layout.heads(t, 0)}
+	}
 	c.life, c.kill = context.WithCancel(w.ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()

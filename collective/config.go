@@ -54,6 +54,8 @@ type Config struct {
 	StateFile string // state page made by the launcher (collective/state); "" = a private one
 	JobFile   string // job page made by the launcher; "" = none
 
+	Host      string  // name of this host; ranks with one name share memory and CPUs; "" = its host name and boot
+	TLS       TLS     // which connections are encrypted
 	Advertise string  // address that other hosts reach this process at, without port; "" = the local address of the connection to the rendezvous
 	Network   Network // what carries the bytes; nil = TCP
 }

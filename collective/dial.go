@@ -49,8 +49,15 @@ func (w *world) dialOnce(ctx context.Context, address string, h hello) (net.Conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
 	err = conn.SetDeadline(time.Now().Add(handshakeLimit))
 	var a answer
+	h.TLS = w.cfg.TLS.wanted(conn)
 	if err == nil && ctx.Err() == nil {
 		a, err = dialHandshake(conn, w.cfg.Token, h)
+	}
+	if err == nil && h.TLS {
+		var secure net.Conn
+		if secure, err = w.encrypt(ctx, conn, true); err == nil {
+			conn = secure
+		}
 	}
 	stop()
 	if err == nil {

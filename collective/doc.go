@@ -33,7 +33,7 @@
 // # Memory
 //
 // Slices passed in belong to the operation until it returns; results are fresh memory, or the caller's in the Into
-// forms. Reductions combine in an order that depends on the group's size and the length alone, so that a result has the
+// forms. Reductions combine in an order that depends on the group, its hosts and the length alone, so that a result has the
 // same bits on all ranks and in every run.
 //
 // # Security

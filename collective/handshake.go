@@ -48,10 +48,12 @@ const (
 	statusDuplicate        // a live connection for the same purpose exists
 	statusMember           // rank or size do not fit
 	statusMAC              // the dialler's MAC is wrong
+	statusTLS              // one side wants TLS, the other does not
 )
 
 var statusText = [...]string{"ok", "other protocol version", "other run id", "other world of the run", "busy",
-	"crossed", "another process has this rank", "rank or world size do not fit", "wrong token"}
+	"crossed", "another process has this rank", "rank or world size do not fit", "wrong token",
+	"one side wants TLS and the other does not (Config.TLS)"}
 
 // String says the status in words.
 func (s status) String() string {
@@ -65,6 +67,7 @@ func (s status) String() string {
 type hello struct {
 	Version  uint16
 	Purpose  purpose
+	TLS      bool   // the connection goes on under TLS
 	Dialler  uint32 // world rank
 	Acceptor uint32 // world rank
 	Size     uint32
@@ -101,6 +104,9 @@ func (h *hello) encode() []byte {
 	copy(b, helloMagic[:])
 	binary.LittleEndian.PutUint16(b[4:], h.Version)
 	b[6] = byte(h.Purpose)
+	if h.TLS {
+		b[7] = 1
+	}
 	binary.LittleEndian.PutUint32(b[8:], h.Dialler)
 	binary.LittleEndian.PutUint32(b[12:], h.Acceptor)
 	binary.LittleEndian.PutUint32(b[16:], h.Size)
@@ -117,7 +123,7 @@ func decodeHello(b []byte) (hello, error) {
 		return hello{}, errors.New("collective: not a hello")
 	}
 	h := hello{
-		Version: binary.LittleEndian.Uint16(b[4:]), Purpose: purpose(b[6]),
+		Version: binary.LittleEndian.Uint16(b[4:]), Purpose: purpose(b[6]), TLS: b[7] == 1,
 		Dialler: binary.LittleEndian.Uint32(b[8:]), Acceptor: binary.LittleEndian.Uint32(b[12:]),
 		Size: binary.LittleEndian.Uint32(b[16:]), PID: binary.LittleEndian.Uint32(b[20:]),
 		Epoch: binary.LittleEndian.Uint64(b[24:]), Group: binary.LittleEndian.Uint64(b[32:]),
@@ -126,6 +132,9 @@ func decodeHello(b []byte) (hello, error) {
 	copy(h.Nonce[:], b[56:])
 	if h.Purpose < forJoin || h.Purpose > forData {
 		return hello{}, fmt.Errorf("collective: hello for unknown purpose %d", h.Purpose)
+	}
+	if b[7] > 1 {
+		return hello{}, fmt.Errorf("collective: hello with unknown flags %#x", b[7])
 	}
 	return h, nil
 }

@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -314,7 +315,7 @@ func (w *world) attend(ctx context.Context) error {
 
 // self describes this rank for the table.
 func (w *world) self(addr string) member {
-	return member{Addr: addr, Host: hostID(), PID: os.Getpid(), Agreed: w.cfg.agreed()}
+	return member{Addr: addr, Host: cmp.Or(w.cfg.Host, hostID()), PID: os.Getpid(), Agreed: w.cfg.agreed()}
 }
 
 // hostID is equal for processes of one host.

@@ -105,14 +105,12 @@ func (h memHost) Dial(ctx context.Context, address string) (net.Conn, error) {
 	if refused {
 		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: memAddr(address), Err: syscall.ECONNREFUSED}
 	}
-	ab, ba := newMemPipe(h.m), newMemPipe(h.m)
-	near := &memConn{m: h.m, in: ba, out: ab, local: memAddr(net.JoinHostPort(h.name, "0")), remote: l.addr}
-	far := &memConn{m: h.m, in: ab, out: ba, local: l.addr, remote: near.local}
+	near, far := h.m.pair(memAddr(net.JoinHostPort(h.name, "0")), l.addr)
 	h.m.mu.Lock()
 	h.m.conns[near], h.m.conns[far] = h.name, l.host
 	if h.m.cut[h.name] || h.m.cut[l.host] {
-		ab.stall()
-		ba.stall()
+		near.in.stall()
+		near.out.stall()
 	}
 	h.m.mu.Unlock()
 	select {
@@ -124,6 +122,12 @@ func (h memHost) Dial(ctx context.Context, address string) (net.Conn, error) {
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), near.Close(), far.Close())
 	}
+}
+
+// pair is the two ends of a new connection.
+func (m *Memory) pair(local, remote memAddr) (near, far *memConn) {
+	ab, ba := newMemPipe(m), newMemPipe(m)
+	return &memConn{m: m, in: ba, out: ab, local: local, remote: remote}, &memConn{m: m, in: ab, out: ba, local: remote, remote: local}
 }
 
 type memAddr string

@@ -303,7 +303,7 @@ func (c *Comm) link(peer int) (*link, error) {
 		}
 		return nil, err
 	}
-	s, err := newStream(conn)
+	s, err := c.w.newStream(conn)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

@@ -17,7 +17,8 @@ func Reduce[T Number](ctx context.Context, c *Comm, root int, data []T, op Op) (
 
 // ReduceInto is Reduce into root's dst, which has src's length there, may be src, and is not looked at elsewhere.
 //
-// Binomial tree, ceil(log2 n) rounds; a rank combines its own slice with those of the ranks below it, nearest first.
+// Binomial tree, ceil(log2 n) rounds; a rank combines its own slice with those of the ranks below it, nearest first. In a group
+// on several hosts with several ranks each, inside the hosts first.
 func ReduceInto[T Number](ctx context.Context, c *Comm, root int, dst, src []T, op Op) error {
 	return reduceBy(ctx, c, root, dst, src, reduction[T]{op: op})
 }
@@ -51,6 +52,9 @@ func reduceBy[T Number](ctx context.Context, c *Comm, root int, dst, src []T, by
 		sum = dst
 	}
 	copy(sum, src)
+	if c.layout != nil {
+		return c.end(levelReduce(c.layout, groupTransport{c}, root, sum, other, by))
+	}
 	return c.end(reduce(groupTransport{c}, root, sum, other, by))
 }
 

@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -42,10 +43,13 @@ type netStream struct {
 	fd int
 }
 
-// newStream wraps a connection: without a descriptor it must be a stream itself (in-memory connections are).
-func newStream(c net.Conn) (stream, error) {
+// newStream wraps a connection: without a descriptor it must be a stream itself (in-memory connections are), or encrypted.
+func (w *world) newStream(c net.Conn) (stream, error) {
 	if s, ok := c.(stream); ok {
 		return s, nil
+	}
+	if secure, ok := c.(*tls.Conn); ok {
+		return w.pump(secure), nil
 	}
 	sc, ok := c.(syscall.Conn)
 	if !ok {

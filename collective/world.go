@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type world struct {
 	cfg        Config
 	rank, size int
 	epoch      uint64
+	tls        func() (*tls.Config, error) // made when it is needed
 	table      []member
 	page       *state.Page
 	job        *state.Job // nil without a launcher
@@ -66,6 +68,7 @@ func newWorld(cfg Config) (*world, error) {
 	w := &world{cfg: cfg, rank: cfg.Rank, size: cfg.Size, changed: make(chan struct{}), roster: newRoster(cfg.Rank, cfg.Size),
 		controls: map[int]*control{}, dialing: map[int]bool{}, joined: map[int]*joiner{}, parked: map[linkKey]net.Conn{},
 		groups: map[uint64]*Comm{}, exits: map[int]time.Time{}}
+	w.tls = sync.OnceValues(func() (*tls.Config, error) { return newTLS(cfg.Token, cfg.RunID) })
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.rpc.init(w)
 	var err error
