@@ -89,7 +89,7 @@ func (c *Config) Validate() error {
 			bad("handler %q: want a name of 1 to %d bytes and a function", name, maxMethod)
 		}
 	}
-	if t := c.Thresholds; min(t.Direct, t.Bruck, t.Flat, t.Chain, t.Chunk, t.Doubling) < 0 {
+	if t := c.Thresholds; min(t.Direct, t.Bruck, t.Flat, t.Chain, t.Chunk, t.Pack, t.Doubling) < 0 {
 		bad("thresholds %+v, want 0 for the defaults or positive numbers", t)
 	}
 	if len(errs) > 0 {

@@ -15,6 +15,7 @@ type control struct {
 	w    *world
 	peer int // world rank
 	conn net.Conn
+	pack int // longer bodies are packed; 0 = none
 
 	lastRead  atomic.Int64 // Unix ns
 	lastWrite atomic.Int64
@@ -34,10 +35,15 @@ type outgoing struct {
 	id   uint64
 	body []byte
 	sent int
+
+	packed bool
 }
 
 func newControl(w *world, peer int, conn net.Conn) *control {
 	c := &control{w: w, peer: peer, conn: conn}
+	if !sameHost(conn) {
+		c.pack = w.cfg.Thresholds.Pack
+	}
 	c.cond.L = &c.mu
 	now := time.Now().UnixNano()
 	c.lastRead.Store(now)
@@ -54,9 +60,14 @@ func (c *control) start() {
 // send queues a message; it never blocks. A closed connection drops it: who needs an answer learns
 // from the world that the peer is lost.
 func (c *control) send(typ frameType, id uint64, body []byte) {
+	o := &outgoing{typ: typ, id: id, body: body}
+	if c.pack > 0 && len(body) > c.pack {
+		if b := pack(body); b != nil {
+			o.body, o.packed = b, true
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := &outgoing{typ: typ, id: id, body: body}
 	switch typ {
 	case frameBeat, frameEvent, frameCancel, frameCredit:
 		c.urgent = append(c.urgent, o)
@@ -103,7 +114,7 @@ func (c *control) writeLoop() {
 		c.mu.Unlock()
 		chunk := o.body[o.sent:min(o.sent+maxChunk, len(o.body))]
 		buf = buf[:frameHeader]
-		frame{Type: o.typ, Len: uint32(len(chunk)), ID: o.id, Total: uint64(len(o.body))}.encode(buf)
+		frame{Type: o.typ, Packed: o.packed, Len: uint32(len(chunk)), ID: o.id, Total: uint64(len(o.body))}.encode(buf)
 		buf = append(buf, chunk...)
 		if _, err := c.conn.Write(buf); err != nil {
 			return // the reader learns it too
@@ -150,6 +161,11 @@ func (c *control) read() error {
 		msg, done, err := parts.add(f, payload)
 		if err != nil {
 			return err
+		}
+		if done && f.Packed {
+			if msg, err = unpack(msg, c.w.cfg.MaxMessage+maxMethod+64); err != nil {
+				return err
+			}
 		}
 		if done {
 			if err := c.w.dispatch(c, f, msg); err != nil {

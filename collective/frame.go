@@ -32,15 +32,19 @@ const (
 
 // frame is a header.
 type frame struct {
-	Type  frameType
-	Len   uint32 // bytes after the header
-	ID    uint64 // message id, chosen by the sender of the call
-	Total uint64 // bytes of the whole message
+	Type   frameType
+	Packed bool   // the whole message is (pack.go)
+	Len    uint32 // bytes after the header
+	ID     uint64 // message id, chosen by the sender of the call
+	Total  uint64 // bytes of the whole message
 }
 
 func (f frame) encode(b []byte) {
 	clear(b[:frameHeader])
 	b[0] = byte(f.Type)
+	if f.Packed {
+		b[1] = 1
+	}
 	binary.LittleEndian.PutUint32(b[4:], f.Len)
 	binary.LittleEndian.PutUint64(b[8:], f.ID)
 	binary.LittleEndian.PutUint64(b[16:], f.Total)
@@ -51,7 +55,7 @@ func decodeFrame(b []byte, maxMessage int64) (frame, error) {
 	if len(b) != frameHeader {
 		return frame{}, errors.New("collective: short frame header")
 	}
-	f := frame{Type: frameType(b[0]), Len: binary.LittleEndian.Uint32(b[4:]),
+	f := frame{Type: frameType(b[0]), Packed: b[1] == 1, Len: binary.LittleEndian.Uint32(b[4:]),
 		ID: binary.LittleEndian.Uint64(b[8:]), Total: binary.LittleEndian.Uint64(b[16:])}
 	limit := uint64(maxMessage)
 	if f.Type == frameEvent {
@@ -60,6 +64,8 @@ func decodeFrame(b []byte, maxMessage int64) (frame, error) {
 	switch {
 	case f.Type < frameBeat || f.Type > frameLast:
 		return f, fmt.Errorf("collective: frame of unknown type %d", b[0])
+	case b[1] > 1:
+		return f, fmt.Errorf("collective: frame with unknown flags %#x", b[1])
 	case f.Len > maxChunk:
 		return f, fmt.Errorf("collective: frame of %d bytes, limit %d", f.Len, maxChunk)
 	case uint64(f.Len) > f.Total || f.Total > limit:

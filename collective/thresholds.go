@@ -10,6 +10,7 @@ type Thresholds struct {
 	Flat     int // broadcast: in groups of up to so many ranks root sends to each; 8 ranks
 	Chain    int // broadcast: larger messages go down the pipelined chain; 128 KiB
 	Chunk    int // broadcast: one piece in the chain; 256 KiB
+	Pack     int // calls between hosts: longer bodies are compressed; 64 KiB
 	Doubling int // allreduce: longer vectors are reduced in parts around the ring; 32 KiB
 }
 
@@ -21,6 +22,7 @@ func (t Thresholds) orDefault() Thresholds {
 		Flat:     cmp.Or(t.Flat, 8),
 		Chain:    cmp.Or(t.Chain, 128<<10),
 		Chunk:    cmp.Or(t.Chunk, 256<<10),
+		Pack:     cmp.Or(t.Pack, 64<<10),
 		Doubling: cmp.Or(t.Doubling, 32<<10),
 	}
 }
