@@ -12,7 +12,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test check vet unit race fuzz bench clean FORCE
+.PHONY: build run test check vet unit race fuzz bench bench-peers clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -59,6 +59,10 @@ $(GOLANGCI):
 bench: build
 	go test -run '^$$' -bench . -benchmem ./...
 	scripts/measure.sh
+
+# Speed beside the peers that this machine has: MPI libraries and Gloo.
+bench-peers: build
+	scripts/bench-collectives.sh
 
 clean:
 	rm -rf bin .tools fpm-results

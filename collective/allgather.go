@@ -87,7 +87,7 @@ func AllGatherInto[T Number](ctx context.Context, c *Comm, dst, src []T) error {
 		return err
 	}
 	t, all, own := groupTransport{c}, bytesOf(dst), bytesOf(src)
-	if len(own) > c.w.cfg.Thresholds.Bruck {
+	if c.w.cfg.Thresholds.aroundRing(len(own)) {
 		copy(all[c.rank*len(own):], own)
 		return c.end(ringGather(t, len(own), all))
 	}

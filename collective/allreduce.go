@@ -42,7 +42,7 @@ func allReduceBy[T Number](ctx context.Context, c *Comm, dst, src []T, by reduct
 	}
 	copy(dst, src)
 	t := groupTransport{c}
-	if len(bytesOf(dst)) <= c.w.cfg.Thresholds.Doubling || len(dst) < t.Size() {
+	if !c.w.cfg.Thresholds.inParts(len(bytesOf(dst)), len(dst), t.Size()) {
 		if c.levels != nil {
 			return c.end(levelAllReduce(c.levels, dst, typed[T](c, len(dst)), by, c.w.cfg.Thresholds.Flat))
 		}

@@ -40,7 +40,7 @@ func broadcast(t transport, root int, b []byte, cfg *Config) ([]byte, error) {
 	var head []byte
 	switch {
 	case !onRoot:
-	case len(b) > cfg.Thresholds.Chain:
+	case cfg.Thresholds.downChain(len(b)):
 		head = binary.LittleEndian.AppendUint64([]byte{chainMark}, uint64(len(b)))
 	default:
 		head = append([]byte{0}, b...)
@@ -179,7 +179,7 @@ func BroadcastInto[T Number](ctx context.Context, c *Comm, root int, data []T) e
 		return err
 	}
 	t, limits := groupTransport{c}, &c.w.cfg.Thresholds
-	if len(b) > limits.Chain && t.Size() > 1 {
+	if limits.downChain(len(b)) && t.Size() > 1 {
 		return c.end(chainBroadcast(t, root, b, limits.Chunk))
 	}
 	if c.layout != nil {

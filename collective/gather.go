@@ -91,7 +91,7 @@ func (c *Comm) gatherInto(root int, dst, src []byte) error {
 	if me == 0 {
 		copy(dst[c.rank*part:], src)
 	}
-	if part > c.w.cfg.Thresholds.Direct {
+	if c.w.cfg.Thresholds.direct(part) {
 		if me > 0 {
 			return t.Send(root, src)
 		}

@@ -39,8 +39,11 @@ func unpack(b []byte, limit int64) ([]byte, error) {
 	}
 	// The decoder stops at the capacity: what a lying frame holds beyond it is an error.
 	body, err := unpacker.DecodeAll(b[packHeader:], make([]byte, 0, size))
-	if err != nil || uint64(len(body)) != size {
-		return nil, fmt.Errorf("%w: packed message: %d of %d bytes (%v)", ErrMalformed, len(body), size, err)
+	if err != nil {
+		return nil, fmt.Errorf("%w: packed message: %w", ErrMalformed, err)
+	}
+	if uint64(len(body)) != size {
+		return nil, fmt.Errorf("%w: packed message of %d bytes declares %d", ErrMalformed, len(body), size)
 	}
 	return body, nil
 }

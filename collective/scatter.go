@@ -68,7 +68,7 @@ func scatter(t transport, root int, list [][]byte, cfg *Config) ([]byte, error) 
 		return b, t.Recv(root, b)
 	}
 	for r := 1; r < n; r++ {
-		if len(list[at(r)]) > cfg.Thresholds.Direct {
+		if cfg.Thresholds.direct(len(list[at(r)])) {
 			if err := t.Send(at(r), list[at(r)]); err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func (c *Comm) scatterInto(root int, dst, src []byte) error {
 	if me == 0 {
 		copy(dst, src[c.rank*part:][:part])
 	}
-	if part > c.w.cfg.Thresholds.Direct {
+	if c.w.cfg.Thresholds.direct(part) {
 		if me > 0 {
 			return t.Recv(root, dst)
 		}

@@ -26,3 +26,38 @@ func (t Thresholds) orDefault() Thresholds {
 		Doubling: cmp.Or(t.Doubling, 32<<10),
 	}
 }
+
+// The choices. Each is a pure function of sizes that all ranks know.
+
+func (t Thresholds) direct(part int) bool     { return part > t.Direct }
+func (t Thresholds) aroundRing(part int) bool { return part > t.Bruck }
+func (t Thresholds) downChain(bytes int) bool { return bytes > t.Chain }
+
+func (t Thresholds) inParts(bytes, elements, ranks int) bool {
+	return bytes > t.Doubling && elements >= ranks
+}
+
+// Choice names the algorithm of an operation of equal parts on one host: barrier, broadcast, gather, scatter, allgather or allreduce, of so
+// many bytes a rank.
+func (t Thresholds) Choice(op string, ranks, bytes int) string {
+	t = t.orDefault()
+	pick := func(large bool, then, otherwise string) string {
+		if large {
+			return then
+		}
+		return otherwise
+	}
+	switch op {
+	case "barrier":
+		return "dissemination"
+	case "broadcast":
+		return pick(t.downChain(bytes), "chain", pick(ranks > t.Flat, "binomial tree", "root to each"))
+	case "gather", "scatter":
+		return pick(t.direct(bytes), "direct", "binomial tree")
+	case "allgather":
+		return pick(t.aroundRing(bytes), "ring", "Bruck")
+	case "allreduce":
+		return pick(t.inParts(bytes, ranks, ranks), "ring", "recursive doubling")
+	}
+	return "unknown operation"
+}

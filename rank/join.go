@@ -15,12 +15,15 @@ import (
 type Options struct {
 	Getenv func(string) string // the process's environment
 	Logger *slog.Logger
+
+	Thresholds collective.Thresholds // the same on all ranks; zero = the defaults
 }
 
 // Join joins the world that the identity names. The second result is the kind of secret it was joined with.
 func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string, error) {
 	cfg := collective.Config{
 		Rank: id.Rank, Size: id.Size, RunID: id.RunID, JoinTimeout: id.JoinTimeout, StateFile: id.StateFile, JobFile: id.JobFile, Logger: o.Logger,
+		Thresholds: o.Thresholds,
 	}
 	if id.Size == 1 {
 		comm, err := collective.Join(ctx, cfg)

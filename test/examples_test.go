@@ -24,6 +24,7 @@ func TestExamples(t *testing.T) {
 		}{
 			"hello":     {"of " + np, ranks},
 			"allreduce": {"pi is about 3.141592654, by " + np + " ranks", 1},
+			"ring":      {"of " + np + ": " + strconv.Itoa(ranks*(ranks-1)/2), 1},
 			"rpc":       {"rank " + strconv.Itoa(ranks-1), ranks},
 		} {
 			r := succeed(t, dir, "fpmrun", "-np", np, filepath.Join(dir, name))

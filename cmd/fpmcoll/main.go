@@ -1,4 +1,5 @@
-// Command fpmcoll times the collective operations between the ranks it is started as: `fpmrun -np 8 fpmcoll`.
+// Command fpmcoll times the collective operations between the ranks it is started as: `fpmrun -np 8 fpmcoll`, or
+// `fpmrun bench -np 8`.
 package main
 
 import (
@@ -6,4 +7,4 @@ import (
 	"os"
 )
 
-func main() { os.Exit(run(context.Background(), os.Args, os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(context.Background(), os.Args, os.Getenv, os.Stdout, os.Stderr)) }
