@@ -40,15 +40,19 @@ func allReduceBy[T Number](ctx context.Context, c *Comm, dst, src []T, by reduct
 	if err := c.begin(ctx, sig{Op: opAllReduce, Kind: kindFor[T](), Red: by.op, Count: uint64(len(src))}); err != nil {
 		return err
 	}
-	copy(dst, src)
 	t := groupTransport{c}
 	if !c.w.cfg.Thresholds.inParts(len(bytesOf(dst)), len(dst), t.Size()) {
+		copy(dst, src)
 		if c.levels != nil {
 			return c.end(levelAllReduce(c.levels, dst, typed[T](c, len(dst)), by, c.w.cfg.Thresholds.Flat))
 		}
 		return c.end(doubling(t, dst, typed[T](c, len(dst)), by))
 	}
-	return c.end(ringReduce(t, dst, typed[T](c, len(dst)/t.Size()+1), by))
+	var other []T
+	if &dst[0] == &src[0] {
+		other = typed[T](c, len(dst)/t.Size()+1)
+	}
+	return c.end(ringReduce(t, dst, src, other, by, c.w.cfg.Thresholds.Chunk))
 }
 
 // typed is n elements of the operation's scratch memory.
@@ -112,31 +116,55 @@ func segment[T Number](data []T, i, n int) []T {
 	return data[i*len(data)/n : (i+1)*len(data)/n]
 }
 
-// ringPass combines segment by segment around the ring: after its n-1 steps a rank has the whole of the segment at
-// rank + shift + 1. other holds the largest segment.
-func ringPass[T Number](t transport, data, other []T, by reduction[T], shift int) error {
+// ringReduce reduces src into dst, which may be src; then other holds the largest segment. First each rank combines one segment of
+// all, in the n-1 steps that carry it around the ring, then the finished segments go round.
+func ringReduce[T Number](t transport, dst, src, other []T, by reduction[T], chunk int) error {
 	n, rank := t.Size(), t.Rank()
-	next, before := (rank+1)%n, (rank-1+n)%n
+	from := src
 	for s := range n - 1 {
-		mine := segment(data, rank+shift-s-1, n)
-		if err := t.SendRecv(next, bytesOf(segment(data, rank+shift-s, n)), before, bytesOf(other[:len(mine)])); err != nil {
+		mine, own := segment(dst, rank-s-1, n), segment(src, rank-s-1, n)
+		into := mine
+		if len(other) > 0 { // in place: what comes must not overwrite what it is combined with
+			into, own = other[:len(mine)], other[:len(mine)]
+		}
+		err := exchange(t, segment(from, rank-s, n), into, chunk, func(lo, hi int) { by.combine(mine[lo:hi], own[lo:hi]) })
+		if err != nil {
 			return err
 		}
-		by.combine(mine, other[:len(mine)])
+		from = dst
+	}
+	for s := range n - 1 {
+		if err := exchange(t, segment(dst, rank+1-s, n), segment(dst, rank-s, n), chunk, func(int, int) {}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// ringReduce reduces data in place; other holds the largest segment.
-func ringReduce[T Number](t transport, data, other []T, by reduction[T]) error {
-	if err := ringPass(t, data, other, by, 0); err != nil {
-		return err
-	}
+// exchange sends one segment to the next rank of the ring and receives another from the one before, in pieces of at most chunk
+// bytes, and calls arrived for the elements of each piece while they are in the cache.
+func exchange[T Number](t transport, send, recv []T, chunk int, arrived func(lo, hi int)) error {
 	n, rank := t.Size(), t.Rank()
 	next, before := (rank+1)%n, (rank-1+n)%n
-	for s := range n - 1 {
-		if err := t.SendRecv(next, bytesOf(segment(data, rank+1-s, n)), before, bytesOf(segment(data, rank-s, n))); err != nil {
+	var zero T
+	step := max(chunk/int(unsafe.Sizeof(zero)), 1)
+	// Segments differ in length by one element at most: the last piece of one may have no counterpart.
+	for lo := 0; lo < max(len(send), len(recv)); lo += step {
+		out, in := bytesOf(send[min(lo, len(send)):min(lo+step, len(send))]), bytesOf(recv[min(lo, len(recv)):min(lo+step, len(recv))])
+		var err error
+		switch {
+		case len(in) == 0:
+			err = t.Send(next, out)
+		case len(out) == 0:
+			err = t.Recv(before, in)
+		default:
+			err = t.SendRecv(next, out, before, in)
+		}
+		if err != nil {
 			return err
+		}
+		if len(in) > 0 {
+			arrived(lo, min(lo+step, len(recv)))
 		}
 	}
 	return nil

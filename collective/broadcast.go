@@ -179,7 +179,7 @@ func BroadcastInto[T Number](ctx context.Context, c *Comm, root int, data []T) e
 		return err
 	}
 	t, limits := groupTransport{c}, &c.w.cfg.Thresholds
-	if limits.downChain(len(b)) && t.Size() > 1 {
+	if limits.downChain(len(b)) && t.Size() > 2 {
 		return c.end(chainBroadcast(t, root, b, limits.Chunk))
 	}
 	if c.layout != nil {

@@ -184,12 +184,12 @@ func (c *Comm) begin(ctx context.Context, s sig) error {
 		s.Seq = c.seq
 	}
 	s.encode(o.signed[:])
-	c.inOp, c.began = true, time.Now()
+	o.start = time.Now()
+	c.inOp, c.began = true, o.start
 	c.recent[s.Seq%recentOps] = o.signed
 	c.mu.Unlock()
 	o.ctx, o.sig, o.bytes = ctx, s, 0
-	o.slot = c.w.page.Begin(s.Op.String(), c.id, s.Seq)
-	o.start = c.began
+	o.slot = c.w.page.BeginAt(o.start, s.Op.String(), c.id, s.Seq)
 	o.deadline, o.ctxEnds = time.Time{}, false
 	if d := c.limit(); d > 0 {
 		o.deadline = o.start.Add(d)
@@ -203,7 +203,7 @@ func (c *Comm) begin(ctx context.Context, s sig) error {
 		}
 		o.watched, o.unwatch = done, context.AfterFunc(ctx, c.wake)
 	}
-	err := c.interrupted(-1)
+	err := c.interrupted(-1, o.start)
 	if err == nil && c.w.cfg.Check && s.Op != opSend && len(c.members) > 1 {
 		err = c.check()
 	}

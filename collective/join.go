@@ -336,11 +336,12 @@ func (w *world) enter(table []member) {
 			local++
 		}
 	}
-	w.yielding = local > w.cfg.CPUs
+	w.crowded = local > w.cfg.CPUs
+	w.yielding = local >= w.cfg.CPUs
 	w.liveness = w.cfg.Liveness
 	if w.liveness == 0 {
 		w.liveness = 5 * time.Second
-		if w.yielding {
+		if w.crowded {
 			w.liveness = 30 * time.Second
 		}
 	}

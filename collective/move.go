@@ -119,7 +119,7 @@ func (c *Comm) move(dst *link, b []byte, src *link, recv []byte, any bool) error
 		}
 		if c.alert.Load() {
 			c.alert.Store(false)
-			if err := c.interrupted(waited.world); err != nil {
+			if err := c.interrupted(waited.world, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -135,7 +135,7 @@ func (c *Comm) move(dst *link, b []byte, src *link, recv []byte, any bool) error
 		}
 		now := time.Now()
 		if !o.deadline.IsZero() && !now.Before(o.deadline) {
-			return c.interrupted(waited.world)
+			return c.interrupted(waited.world, now)
 		}
 		if since.IsZero() {
 			since = now
@@ -167,7 +167,7 @@ func (c *Comm) park(sending bool, dst *link, receiving bool, src *link, now time
 	if err := waited.s.arm(until); err != nil {
 		return c.linkFailed(waited, err)
 	}
-	if err := c.interrupted(waited.world); err != nil {
+	if err := c.interrupted(waited.world, time.Now()); err != nil {
 		return err
 	}
 	var err error
@@ -191,8 +191,8 @@ func (c *Comm) park(sending bool, dst *link, receiving bool, src *link, now time
 	return nil
 }
 
-// interrupted returns why the operation cannot go on, nil when it can. waited is the world rank that it waits for, -1 = none.
-func (c *Comm) interrupted(waited int) error {
+// interrupted returns why the operation cannot go on now, nil when it can. waited is the world rank that it waits for, -1 = none.
+func (c *Comm) interrupted(waited int, now time.Time) error {
 	if err := c.broken.Load(); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (c *Comm) interrupted(waited int) error {
 		}
 		return &Error{Kind: state.KindAborted, Blamed: -1, Text: "context ended", Err: context.Cause(o.ctx)}
 	}
-	if !o.deadline.IsZero() && !time.Now().Before(o.deadline) {
+	if !o.deadline.IsZero() && !now.Before(o.deadline) {
 		var cause error
 		if o.ctxEnds {
 			cause = context.DeadlineExceeded
@@ -277,7 +277,7 @@ func (c *Comm) link(peer int) (*link, error) {
 		return l, nil
 	}
 	o, world := &c.op, c.members[peer]
-	if err := c.interrupted(world); err != nil {
+	if err := c.interrupted(world, time.Now()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(o.ctx)
@@ -295,7 +295,7 @@ func (c *Comm) link(peer int) (*link, error) {
 		conn, err = c.claim(ctx, world)
 	}
 	if err != nil {
-		if ierr := c.interrupted(world); ierr != nil {
+		if ierr := c.interrupted(world, time.Now()); ierr != nil {
 			return nil, ierr
 		}
 		if ctx.Err() != nil { // a moment before the operation's own clock
@@ -328,7 +328,7 @@ func (c *Comm) claim(ctx context.Context, world int) (net.Conn, error) {
 		if ok {
 			return conn, nil
 		}
-		if err := c.interrupted(world); err != nil {
+		if err := c.interrupted(world, time.Now()); err != nil {
 			return nil, err
 		}
 		select {

@@ -31,13 +31,20 @@ func reduceScatterBy[T Number](ctx context.Context, c *Comm, dst, src []T, by re
 	if err := c.begin(ctx, sig{Op: opReduceScatter, Kind: kindFor[T](), Red: by.op, Count: uint64(len(src))}); err != nil {
 		return err
 	}
-	memory := typed[T](c, len(src)+len(dst))
-	all, other := memory[:len(src)], memory[len(src):]
-	copy(all, src)
-	// One place further than in the allreduce, so that this rank ends with its own part.
-	if err := ringPass(groupTransport{c}, all, other, by, -1); err != nil {
-		return c.end(err)
+	return c.end(reduceScatter(groupTransport{c}, dst, src, typed[T](c, 2*len(dst)), by, c.w.cfg.Thresholds.Chunk))
+}
+
+// reduceScatter combines into dst; memory holds two parts.
+func reduceScatter[T Number](t transport, dst, src, memory []T, by reduction[T], chunk int) error {
+	n, rank := t.Size(), t.Rank()
+	sum, next := segment(src, rank-1, n), memory[:len(dst)]
+	for s := range n - 1 {
+		own := segment(src, rank-s-2, n) // the last one is this rank's
+		if err := exchange(t, sum, next, chunk, func(lo, hi int) { by.combine(next[lo:hi], own[lo:hi]) }); err != nil {
+			return err
+		}
+		sum, next = next, memory[(s+1)%2*len(dst):][:len(dst)]
 	}
-	copy(dst, all[c.rank*len(dst):])
-	return c.end(nil)
+	copy(dst, sum)
+	return nil
 }

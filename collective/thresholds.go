@@ -34,7 +34,7 @@ func (t Thresholds) aroundRing(part int) bool { return part > t.Bruck }
 func (t Thresholds) downChain(bytes int) bool { return bytes > t.Chain }
 
 func (t Thresholds) inParts(bytes, elements, ranks int) bool {
-	return bytes > t.Doubling && elements >= ranks
+	return bytes > t.Doubling && elements >= ranks && ranks > 1
 }
 
 // Choice names the algorithm of an operation of equal parts on one host: barrier, broadcast, gather, scatter, allgather or allreduce, of so

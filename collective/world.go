@@ -32,7 +32,8 @@ type world struct {
 	page       *state.Page
 	job        *state.Job // nil without a launcher
 	ln         net.Listener
-	yielding   bool          // local ranks exceed the CPUs
+	crowded    bool          // local ranks exceed the CPUs
+	yielding   bool          // local ranks leave no CPU free: who polls lets others run
 	liveness   time.Duration // limit of silence
 
 	ctx    context.Context // ends when the connections are to be closed

@@ -216,8 +216,11 @@ func (p *Page) SetPhase(ph Phase) {
 
 // Begin records that an operation began: its name (at most 24 bytes are kept), the group's id (0 = the world) and its
 // sequence number in the group.
-func (p *Page) Begin(op string, group, seq uint64) Slot {
-	s := Slot{op: op, group: group, seq: seq, start: time.Now().UnixNano()}
+func (p *Page) Begin(op string, group, seq uint64) Slot { return p.BeginAt(time.Now(), op, group, seq) }
+
+// BeginAt is Begin for a caller that has looked at the clock.
+func (p *Page) BeginAt(now time.Time, op string, group, seq uint64) Slot {
+	s := Slot{op: op, group: group, seq: seq, start: now.UnixNano()}
 	p.write(s.start, func() {
 		for i := range p.start {
 			if p.start[i] != 0 {
