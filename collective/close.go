@@ -109,6 +109,9 @@ func (w *world) shut(flush bool) error {
 	if w.ln != nil {
 		err = w.ln.Close()
 	}
+	w.mu.Lock()
+	controls = w.every // one may have come in meanwhile; none does any more
+	w.mu.Unlock()
 	for _, c := range controls {
 		c.close()
 	}

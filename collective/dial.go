@@ -107,12 +107,18 @@ func (w *world) control(ctx context.Context, peer int) (*control, error) {
 
 // dialControl returns nil and no error when the peer's own connection is on its way.
 func (w *world) dialControl(ctx context.Context, peer int) (*control, error) {
-	conn, _, err := w.dial(ctx, w.table[peer].Addr, hello{Purpose: forControl, Acceptor: uint32(peer), Epoch: w.epoch})
+	alive, stop := w.whileThere(ctx, peer)
+	conn, _, err := w.dial(alive, w.table[peer].Addr, hello{Purpose: forControl, Acceptor: uint32(peer), Epoch: w.epoch})
+	gone := alive.Err() != nil && ctx.Err() == nil
+	stop()
 	w.mu.Lock()
 	delete(w.dialing, peer)
 	w.notify()
 	w.mu.Unlock()
 	if err != nil {
+		if gone {
+			return nil, w.peerGoneError(peer)
+		}
 		var r *refusal
 		if errors.As(err, &r) && (r.status == statusCrossed || r.status == statusDuplicate) {
 			return nil, nil
@@ -120,4 +126,29 @@ func (w *world) dialControl(ctx context.Context, peer int) (*control, error) {
 		return nil, err
 	}
 	return w.addControl(peer, conn), nil
+}
+
+// whileThere returns a context that ends when the peer is lost or has left, and a function that ends the watch.
+func (w *world) whileThere(ctx context.Context, peer int) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	w.wg.Go(func() {
+		for {
+			w.mu.Lock()
+			gone, changed := w.roster.gone(peer), w.changed
+			w.mu.Unlock()
+			if gone {
+				cancel()
+				return
+			}
+			select {
+			case <-changed:
+			case <-done:
+				return
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	})
+	return ctx, func() { close(done); cancel() }
 }

@@ -15,11 +15,14 @@ import (
 // bounded buffer per direction, and faults on demand. Under testing/synctest its delays cost no wall time.
 type Memory struct {
 	latency time.Duration
+	jitter  time.Duration
+	seed    uint64
 	buffer  int
 
 	mu        sync.Mutex
 	listeners map[string]*memListener
 	next      int
+	pairs     uint64
 	conns     map[*memConn]string // every open end, with its host
 	dead      map[string]bool
 	cut       map[string]bool
@@ -35,6 +38,10 @@ func NewMemory(latency time.Duration, buffer int) *Memory {
 		conns: map[*memConn]string{}, dead: map[string]bool{}, cut: map[string]bool{}}
 }
 
+// Jitter makes every message take up to most longer, by pseudo-random numbers of the seed: messages of one connection stay in
+// order, those of different ones overtake each other. Call it before the first connection.
+func (m *Memory) Jitter(seed uint64, most time.Duration) { m.seed, m.jitter = seed, most }
+
 // Host returns the network as seen from the named host.
 func (m *Memory) Host(name string) Network { return memHost{m, name} }
 
@@ -49,6 +56,9 @@ func (m *Memory) Kill(host string) {
 		}
 	}
 	m.mu.Unlock()
+	for _, c := range victims { // first nothing leaves the host any more, whatever its ranks still do
+		c.out.sever()
+	}
 	for _, c := range victims {
 		c.reset()
 	}
@@ -126,7 +136,10 @@ func (h memHost) Dial(ctx context.Context, address string) (net.Conn, error) {
 
 // pair is the two ends of a new connection.
 func (m *Memory) pair(local, remote memAddr) (near, far *memConn) {
-	ab, ba := newMemPipe(m), newMemPipe(m)
+	m.mu.Lock()
+	m.pairs++
+	ab, ba := newMemPipe(m, 2*m.pairs), newMemPipe(m, 2*m.pairs+1)
+	m.mu.Unlock()
 	return &memConn{m: m, in: ba, out: ab, local: local, remote: remote}, &memConn{m: m, in: ab, out: ba, local: remote, remote: local}
 }
 
@@ -281,7 +294,7 @@ func (c *memConn) Close() error {
 	delete(c.m.conns, c)
 	c.m.mu.Unlock()
 	c.out.end(io.EOF, syscall.EPIPE)
-	c.in.end(net.ErrClosed, syscall.EPIPE)
+	c.in.leave()
 	return c.SetDeadline(time.Time{})
 }
 

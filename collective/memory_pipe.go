@@ -1,15 +1,19 @@
 package collective
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // memPipe is one direction.
 type memPipe struct {
 	latency time.Duration
+	jitter  time.Duration
+	random  *rand.Rand // of the jitter
 	size    int
 
 	mu       sync.Mutex
@@ -27,8 +31,9 @@ type memChunk struct {
 	at time.Time
 }
 
-func newMemPipe(m *Memory) *memPipe {
-	return &memPipe{latency: m.latency, size: m.buffer, changedC: make(chan struct{})}
+func newMemPipe(m *Memory, number uint64) *memPipe {
+	return &memPipe{latency: m.latency, jitter: m.jitter, random: rand.New(rand.NewPCG(m.seed, number)), size: m.buffer,
+		changedC: make(chan struct{})}
 }
 
 func (p *memPipe) notify() {
@@ -67,7 +72,8 @@ func (p *memPipe) room() bool {
 	return p.werr != nil || len(p.buf) < p.size
 }
 
-// end lets the reader see rerr after what is buffered, and the writer werr at once. The first call stands.
+// end lets the reader see rerr after what is buffered, unless nothing comes through any more, and the writer werr at once. The first
+// call stands.
 func (p *memPipe) end(rerr, werr error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,6 +84,23 @@ func (p *memPipe) end(rerr, werr error) {
 		p.werr = werr
 	}
 	p.signal()
+}
+
+// sever makes further writes fail.
+func (p *memPipe) sever() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.werr == nil {
+		p.werr = syscall.ECONNRESET
+	}
+}
+
+// leave ends the pipe for its own reader, who sees nothing more of it.
+func (p *memPipe) leave() {
+	p.mu.Lock()
+	p.stalled = false
+	p.mu.Unlock()
+	p.end(net.ErrClosed, syscall.EPIPE)
 }
 
 func (p *memPipe) arrive() {
@@ -121,11 +144,19 @@ func (p *memPipe) write(b []byte) (int, error) {
 	p.buf = append(p.buf, b[:n]...)
 	switch {
 	case p.stalled:
-	case p.latency == 0:
+	case p.latency == 0 && p.jitter == 0:
 		p.visible += n
 	default:
-		p.due = append(p.due, memChunk{n, time.Now().Add(p.latency)})
-		time.AfterFunc(p.latency, p.notify)
+		delay := p.latency
+		if p.jitter > 0 {
+			delay += time.Duration(p.random.Int64N(int64(p.jitter)))
+		}
+		at := time.Now().Add(delay)
+		if k := len(p.due); k > 0 && p.due[k-1].at.After(at) {
+			at = p.due[k-1].at
+		}
+		p.due = append(p.due, memChunk{n, at})
+		time.AfterFunc(time.Until(at), p.notify)
 	}
 	p.signal()
 	return n, nil
