@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
 const (
 	firstBackoff = time.Millisecond
 	lastBackoff  = 100 * time.Millisecond
+	refusedFor   = 500 * time.Millisecond // a member whose address refuses connections so long is lost
 )
 
 // dial connects to a rank and authenticates, and tries again with growing pauses while the address refuses
-// connections or belongs to another world, until ctx ends.
+// connections or belongs to another world, until ctx ends. A member listens as long as it lives: once the world is complete, an address
+// that keeps refusing is a lost rank.
 func (w *world) dial(ctx context.Context, address string, h hello) (net.Conn, answer, error) {
 	h.Dialler, h.Size, h.PID, h.Run = uint32(w.rank), uint32(w.size), uint32(os.Getpid()), runHash(w.cfg.RunID)
 	var last error
+	var refused time.Time // since when
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
 		conn, a, err := w.dialOnce(ctx, address, h)
 		if err == nil {
@@ -30,6 +34,15 @@ func (w *world) dial(ctx context.Context, address string, h hello) (net.Conn, an
 		}
 		if ctx.Err() == nil || last == nil {
 			last = err
+		}
+		switch {
+		case h.Purpose == forJoin || !errors.Is(err, syscall.ECONNREFUSED):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = time.Now()
+		case time.Since(refused) >= refusedFor:
+			w.publish(event{Kind: eventLost, Subject: int(h.Acceptor), Text: "nobody listens at its address any more"})
+			return nil, a, w.peerGoneError(int(h.Acceptor))
 		}
 		t := time.NewTimer(pause)
 		select {
