@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -14,7 +16,7 @@ const (
 
 // acceptLoop authenticates what connects, until the listener is closed.
 func (w *world) acceptLoop() {
-	slots := make(chan struct{}, maxUnauthenticated)
+	var unproven waiting
 	for {
 		conn, err := w.ln.Accept()
 		if err != nil {
@@ -29,17 +31,12 @@ func (w *world) acceptLoop() {
 				return
 			}
 		}
-		select {
-		case slots <- struct{}{}:
-		case <-w.ctx.Done():
-			_ = conn.Close()
-			return
-		}
+		unproven.add(conn)
 		w.wg.Go(func() {
 			stop := closeOnDone(w, conn)
 			h, secure, err := w.authenticate(conn)
 			stop()
-			<-slots
+			unproven.remove(conn)
 			if err != nil {
 				w.refused.Add(1)
 				w.cfg.Logger.Debug("connection refused", "rank", w.rank, "from", conn.RemoteAddr().String(), "err", err)
@@ -49,6 +46,29 @@ func (w *world) acceptLoop() {
 			w.admitted(h, secure)
 		})
 	}
+}
+
+// waiting is the connections that have not proven anything yet, in the order in which they came. When there are too many the first is
+// closed: whoever has the token needs a moment only, so a flood of silent connections pushes itself out.
+type waiting struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (q *waiting) add(conn net.Conn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.conns) == maxUnauthenticated {
+		_ = q.conns[0].Close() // its own goroutine ends with that
+		q.conns = q.conns[1:]
+	}
+	q.conns = append(q.conns, conn)
+}
+
+func (q *waiting) remove(conn net.Conn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.conns = slices.DeleteFunc(q.conns, func(c net.Conn) bool { return c == conn })
 }
 
 // closeOnDone closes the connection when the world ends before stop is called.
