@@ -53,7 +53,19 @@ func lookUp(name, path, siblings, dir string) (string, error) {
 	if denied != nil {
 		return "", notFound(name, denied)
 	}
-	return "", &NotFoundError{Program: name, Status: 127, Reason: "no such program in PATH"}
+	reason := "no such program in PATH"
+	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
+		reason += "; type " + startHere(name, info.Mode()) + " for the file of that name here"
+	}
+	return "", &NotFoundError{Program: name, Status: 127, Reason: reason}
+}
+
+// startHere is what starts a file of the working directory.
+func startHere(name string, mode fs.FileMode) string {
+	if strings.HasSuffix(name, ".py") && mode&0o111 == 0 {
+		return "python3 " + name
+	}
+	return "./" + name
 }
 
 // executable reports why a file cannot be executed.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -50,9 +51,22 @@ type Options struct {
 	Timestamp bool          // each output line begins with the time
 	OutputDir string        // one file per rank and stream; "" is none
 	Tee       bool          // with OutputDir: also to the console
+	Files     map[int]Files // with OutputDir: which outputs of a rank are written there; OtherRanks is for ranks without an entry; nil is both
 	Show      []int         // ranks that reach the console; nil is all
 	Status    time.Duration // interval of the line of liveness; 0 is none
 }
+
+// Files are outputs of a rank that are written into the output folder.
+type Files int
+
+// The outputs; their sum is both.
+const (
+	FileOut Files = 1
+	FileErr Files = 2
+)
+
+// OtherRanks is the key in Options.Files for the ranks that have none.
+const OtherRanks = -1
 
 // Values of Options.Stdin besides a rank.
 const (
@@ -87,6 +101,11 @@ func (o *Options) validate() error {
 			errs = append(errs, fmt.Errorf("--show %d: want ranks from 0 to %d", r, ranks-1))
 		}
 	}
+	for r := range o.Files {
+		if r < OtherRanks || r >= ranks {
+			errs = append(errs, fmt.Errorf("--redirects %d: want ranks from 0 to %d", r, ranks-1))
+		}
+	}
 	switch o.OnFailure {
 	case "":
 		o.OnFailure = Kill
@@ -104,4 +123,24 @@ func (o *Options) validate() error {
 		o.FlushPartial = 100 * time.Millisecond
 	}
 	return errors.Join(errs...)
+}
+
+// writes reports whether an output of a rank, 0 for stdout and 1 for stderr, has a file in the output folder.
+func (o *Options) writes(rank, output int) bool {
+	if o.OutputDir == "" {
+		return false
+	}
+	files, ok := o.Files[rank]
+	if !ok {
+		files, ok = o.Files[OtherRanks]
+	}
+	return o.Files == nil || ok && files&(FileOut<<output) != 0
+}
+
+// shows reports whether an output of a rank reaches the console.
+func (o *Options) shows(rank, output int) bool {
+	if o.writes(rank, output) && !o.Tee {
+		return false
+	}
+	return o.Show == nil || slices.Contains(o.Show, rank)
 }

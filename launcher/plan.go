@@ -50,7 +50,7 @@ func NewPlan(o Options) (*Plan, error) {
 	if o.Topology != (env.Topology{}) {
 		var err error
 		if p.Topology, err = o.Topology.Resolve(world); err != nil {
-			return nil, fmt.Errorf("-np %d: %w", world, err)
+			return nil, fmt.Errorf("-np %d: %w; %s", world, err, fits(o.Topology.Ranks(), world))
 		}
 	}
 	p.environ = merge(shares(env.Strip(o.Environ), world), o.Env)
@@ -67,6 +67,14 @@ func NewPlan(o Options) (*Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// fits says what to type instead of -np world with a topology of that many ranks.
+func fits(product, world int) string {
+	if below := world / product * product; below > 0 && below != world {
+		return fmt.Sprintf("type -np %d or -np %d, or another factor", below, below+product)
+	}
+	return fmt.Sprintf("type -np %d, or another factor", product)
 }
 
 // shares limits the threads of each rank to its share of the CPUs where the ranks would otherwise compete, and keeps

@@ -135,13 +135,13 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 		theirs = append(theirs, write)
 		st := &stream{rank: r.Rank, pipe: read}
 		j.streams = append(j.streams, st)
-		if o.shows(r.Rank) {
+		if o.shows(r.Rank, k) {
 			st.out = [2]*sink{j.stdout, j.stderr}[k]
 		}
 		if o.Tag {
 			st.tag = fmt.Sprintf("[%*d]", len(strconv.Itoa(len(j.plan.Ranks)-1)), r.Rank)
 		}
-		if o.OutputDir != "" {
+		if o.writes(r.Rank, k) {
 			if err := st.createFile(o.OutputDir, suffix); err != nil {
 				return fmt.Errorf("--output-dir: %w", err)
 			}
@@ -149,22 +149,6 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 	}
 	r.Env = append(r.Env, env.KeyStateFile+"="+j.folder.page(r.Rank))
 	return send(j.conn, order{Rank: &r}, theirs...)
-}
-
-// shows reports whether a rank's output reaches the console.
-func (o *Options) shows(rank int) bool {
-	if o.OutputDir != "" && !o.Tee {
-		return false
-	}
-	if o.Show == nil {
-		return true
-	}
-	for _, r := range o.Show {
-		if r == rank {
-			return true
-		}
-	}
-	return false
 }
 
 // cleanUp releases what start made.

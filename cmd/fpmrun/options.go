@@ -11,60 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
-	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/launcher"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
-
-// options is the command line.
-type options struct {
-	np, tp, pp, pcp, dp                  flagvalue.Count
-	env                                  cli.StringSlice
-	envFile, dir, outputDir, stdin, show string
-	onFailure                            flagvalue.Choice
-	killSignal                           string
-	tag, timestamp, tee, dryRun, json    bool
-	timeout, grace, join, flush, status  flagvalue.Duration
-}
-
-// flags declares the command line; names that mpirun and torchrun use for the same thing are accepted.
-func (o *options) flags() []cli.Flag {
-	for _, c := range []*flagvalue.Count{&o.np, &o.tp, &o.pp, &o.pcp, &o.dp} {
-		c.Low = 1
-	}
-	o.onFailure = flagvalue.Choice{Value: "kill", Allowed: []string{"kill", "wait", "ignore"}}
-	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
-	return []cli.Flag{
-		&cli.GenericFlag{Name: "np", Aliases: []string{"n", "c", "nproc-per-node"}, Value: &o.np, DefaultText: "1", Usage: "`N` ranks"},
-		&cli.GenericFlag{Name: "dp", Value: &o.dp, DefaultText: "derived", Usage: "`N` data-parallel ranks"},
-		&cli.GenericFlag{Name: "tp", Value: &o.tp, DefaultText: "derived", Usage: "`N` tensor-parallel ranks"},
-		&cli.GenericFlag{Name: "pp", Value: &o.pp, DefaultText: "derived", Usage: "`N` pipeline-parallel ranks"},
-		&cli.GenericFlag{Name: "pcp", Value: &o.pcp, DefaultText: "derived", Usage: "`N` prefill-context-parallel ranks"},
-		&cli.StringSliceFlag{Name: "x", Destination: &o.env, Usage: "set `NAME=VALUE` for every rank; NAME alone passes it on"},
-		&cli.StringFlag{Name: "env-file", Destination: &o.envFile, Usage: "read NAME=VALUE lines from `FILE`"},
-		&cli.StringFlag{Name: "wdir", Aliases: []string{"wd"}, Destination: &o.dir, Usage: "start ranks in `DIR`"},
-		&cli.BoolFlag{Name: "tag-output", Aliases: []string{"label"}, Destination: &o.tag, Usage: "begin each line with its rank: [3]:"},
-		&cli.BoolFlag{Name: "timestamp", Destination: &o.timestamp, Usage: "begin each line with the time"},
-		&cli.StringFlag{Name: "output-dir", Aliases: []string{"log-dir"}, Destination: &o.outputDir, Usage: "write rank-0003.out and .err into `DIR`"},
-		&cli.BoolFlag{Name: "tee", Destination: &o.tee, Usage: "with --output-dir: to the console too"},
-		&cli.StringFlag{Name: "show", Aliases: []string{"local-ranks-filter"}, Destination: &o.show, Usage: "only these `RANKS` reach the console, such as 0,2-3"},
-		&cli.StringFlag{Name: "stdin", Value: "0", Destination: &o.stdin, Usage: "`RANK` that reads stdin, all, or none"},
-		&cli.GenericFlag{Name: "timeout", Value: &o.timeout, DefaultText: "none", Usage: "stop the job after `D` with exit status 124"},
-		&cli.GenericFlag{Name: "kill-grace", Value: &o.grace, Usage: "`D` between the stop signal and SIGKILL"},
-		&cli.StringFlag{Name: "kill-signal", Value: "TERM", Destination: &o.killSignal, Usage: "stop ranks with `SIGNAL`"},
-		&cli.GenericFlag{Name: "on-failure", Value: &o.onFailure, Usage: "what a failing rank means for the others: kill, wait or ignore"},
-		&cli.GenericFlag{Name: "join-timeout", Value: &o.join, DefaultText: "2m", Usage: "`D` that ranks may take to find each other"},
-		&cli.GenericFlag{Name: "flush-partial", Value: &o.flush, Usage: "print a line without its newline after `D`; 0 waits for it"},
-		&cli.GenericFlag{Name: "status-interval", Value: &o.status, DefaultText: "off", Usage: "print a line of liveness every `D`"},
-		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print what would be started"},
-		&cli.BoolFlag{Name: "json", Destination: &o.json, Usage: "with --dry-run: as JSON"},
-		&cli.BoolFlag{Name: "allow-run-as-root", Aliases: []string{"oversubscribe"}, Usage: "accepted for mpirun's sake; both are always allowed"},
-	}
-}
 
 // run plans and runs the job.
 func (o *options) run(ctx context.Context, args, environ []string, s launcher.Streams) (int, error) {
@@ -88,7 +40,7 @@ func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 		Topology: env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value},
 		Environ:  environ, Timeout: time.Duration(o.timeout), KillGrace: time.Duration(o.grace), OnFailure: launcher.FailurePolicy(o.onFailure.Value),
 		JoinTimeout: time.Duration(o.join), FlushPartial: time.Duration(o.flush), Status: time.Duration(o.status),
-		Tag: o.tag, Timestamp: o.timestamp, OutputDir: o.outputDir, Tee: o.tee,
+		Tag: o.tag, Timestamp: o.timestamp, OutputDir: o.outputDir, Tee: o.tee, Files: o.redirects.files,
 	}
 	if o.flush == 0 {
 		lo.FlushPartial = -1
@@ -103,7 +55,10 @@ func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 		keep(errors.New("--json goes with --dry-run"))
 	}
 	if o.tee && o.outputDir == "" {
-		keep(errors.New("--tee goes with --output-dir"))
+		keep(errors.New("--tee goes with --output-dir DIR"))
+	}
+	if o.redirects.files != nil && o.outputDir == "" {
+		keep(errors.New("--redirects goes with --output-dir DIR"))
 	}
 	var err error
 	if self, err := os.Executable(); err == nil {
@@ -159,10 +114,8 @@ func appendVariables(set, variables, environ []string) ([]string, error) {
 			set = append(set, v)
 			continue
 		}
-		for _, entry := range environ {
-			if strings.HasPrefix(entry, name+"=") {
-				set = append(set, entry)
-			}
+		if value := lookup(environ, name); value != "" {
+			set = append(set, name+"="+value)
 		}
 	}
 	return set, nil
@@ -182,15 +135,30 @@ func (o *options) segments(args, environ []string) ([]launcher.Segment, error) {
 			}
 		}
 		if len(words) == 0 {
-			return nil, errors.New("no program given; fpmrun [flags] PROGRAM [ARG...]")
+			return nil, errNoProgram
+		}
+		if i == 0 && o.module {
+			words = append([]string{python(lookup(environ, "PATH")), "-m"}, words...)
 		}
 		s.Program, s.Args = words[0], words[1:]
 		list = append(list, s)
 	}
 	if len(list) == 0 {
-		return nil, errors.New("no program given; fpmrun [flags] PROGRAM [ARG...]")
+		return nil, errNoProgram
 	}
 	return list, nil
+}
+
+// python is the interpreter that a module is run with.
+func python(path string) string {
+	for _, name := range []string{"python3", "python"} {
+		for _, folder := range filepath.SplitList(path) {
+			if info, err := os.Stat(filepath.Join(folder, name)); err == nil && !info.IsDir() {
+				return name
+			}
+		}
+	}
+	return "python3"
 }
 
 // ranks is -np, or the product of the topology's factors, or one.
@@ -232,6 +200,16 @@ func ownFlags(s *launcher.Segment, words, environ []string) ([]string, error) {
 		words = words[2:]
 	}
 	return words, nil
+}
+
+// lookup is a variable of an environment, or "".
+func lookup(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func stdinOf(s string) (int, error) {

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,26 +20,38 @@ var version = "unknown"
 func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, stderr io.Writer) int {
 	var o options
 	status := 0
+	flags := o.flags()
+	var before []string // words that stand before the ones given
+	if len(args) > 1 {
+		switch args[1] {
+		case "completion":
+			script, err := completion(args[2:], flags)
+			if err == nil {
+				_, err = io.WriteString(stdout, script)
+				return exit.Report(stderr, "fpmrun", err)
+			}
+			return exit.Report(stderr, "fpmrun", exit.AsUsage(err))
+		case "bench":
+			before = []string{"fpmcoll"}
+			args = slices.Delete(slices.Clone(args), 1, 2)
+		}
+	}
 	app := &cli.App{
-		Name:  "fpmrun",
-		Usage: "start one process per rank, watch them, and leave nothing behind",
-		UsageText: "fpmrun [flags] [--] PROGRAM [ARG...]\n" +
-			"fpmrun [flags] PROGRAM [ARG...] : [-np N] [-x NAME=VALUE] [--wdir D] PROGRAM [ARG...]",
-		Description: "Exit status: 0 when every rank exited with 0, else the first failing rank's (128 + signal when it was killed);\n" +
-			"124 on --timeout; 126 or 127 when PROGRAM cannot be started; 128 + signal when fpmrun was signalled; 2 usage.",
+		Name:                      "fpmrun",
+		CustomAppHelpTemplate:     helpText,
 		Version:                   version,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
-		Flags:                     o.flags(),
+		Flags:                     flags,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return exit.AsUsage(explain(err, c.App.Flags))
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return exit.AsUsage(explain(err, flags))
 		},
 		Action: func(c *cli.Context) error {
 			var err error
-			status, err = o.run(ctx, c.Args().Slice(), environ, launcher.Streams{In: stdin, Out: stdout, Err: stderr})
+			status, err = o.run(ctx, append(before, c.Args().Slice()...), environ, launcher.Streams{In: stdin, Out: stdout, Err: stderr})
 			return err
 		},
 	}
@@ -54,56 +64,6 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 		return exit.Report(stderr, app.Name, err)
 	}
 	return status
-}
-
-// explain adds the nearest flag to the message about an unknown one.
-func explain(err error, flags []cli.Flag) error {
-	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	if !unknown {
-		return err
-	}
-	best, distance := "", 4
-	for _, f := range flags {
-		for _, known := range f.Names() {
-			if d := editDistance(strings.TrimLeft(name, "-"), known); d < distance {
-				best, distance = known, d
-			}
-		}
-	}
-	if best == "" {
-		return fmt.Errorf("unknown flag %s; fpmrun --help lists them", dashed(name))
-	}
-	return fmt.Errorf("unknown flag %s; did you mean %s?", dashed(name), dashed(best))
-}
-
-// dashed writes a flag's name as users do.
-func dashed(name string) string {
-	name = strings.TrimLeft(name, "-")
-	if len(name) <= 2 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
-// editDistance is Levenshtein's.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // segments splits PROGRAM ARG... : PROGRAM ARG... at lone colons; "::" stands for a literal one.

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+)
+
+// options is the command line.
+type options struct {
+	np, tp, pp, pcp, dp                  flagvalue.Count
+	env                                  cli.StringSlice
+	envFile, dir, outputDir, stdin, show string
+	redirects                            redirects
+	onFailure                            flagvalue.Choice
+	killSignal                           string
+	tag, timestamp, tee, dryRun, json    bool
+	module                               bool
+	timeout, grace, join, flush, status  flagvalue.Duration
+}
+
+// flags declares the command line; names that mpirun and torchrun use for the same thing are accepted. helpText explains
+// them.
+func (o *options) flags() []cli.Flag {
+	for _, c := range []*flagvalue.Count{&o.np, &o.tp, &o.pp, &o.pcp, &o.dp} {
+		c.Low = 1
+	}
+	o.onFailure = flagvalue.Choice{Value: "kill", Allowed: []string{"kill", "wait", "ignore"}}
+	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
+	o.stdin, o.killSignal = "0", "TERM"
+	return []cli.Flag{
+		value(&o.np, "np", "n", "c", "nproc-per-node"),
+		value(&o.dp, "dp"),
+		value(&o.tp, "tp"),
+		value(&o.pp, "pp"),
+		value(&o.pcp, "pcp"),
+		&cli.StringSliceFlag{Name: "x", Destination: &o.env},
+		text(&o.envFile, "env-file"),
+		text(&o.dir, "wdir", "wd"),
+		on(&o.module, "m", "module"),
+		on(&o.tag, "tag-output", "label"),
+		on(&o.timestamp, "timestamp"),
+		text(&o.outputDir, "output-dir", "log-dir"),
+		value(&o.redirects, "redirects", "r"),
+		on(&o.tee, "tee"),
+		text(&o.show, "show", "local-ranks-filter"),
+		text(&o.stdin, "stdin"),
+		value(&o.timeout, "timeout"),
+		value(&o.grace, "kill-grace"),
+		text(&o.killSignal, "kill-signal"),
+		value(&o.onFailure, "on-failure"),
+		value(&o.join, "join-timeout"),
+		value(&o.flush, "flush-partial"),
+		value(&o.status, "status-interval"),
+		on(&o.dryRun, "dry-run"),
+		on(&o.json, "json"),
+		on(new(bool), "allow-run-as-root"),
+		on(new(bool), "oversubscribe"),
+		on(new(bool), "standalone"),
+		on(new(bool), "no-python"),
+		value(otherHosts{}, "hostfile", "machinefile", "H", "host", "hosts"),
+	}
+}
+
+// value, text and on declare a flag of one kind. torchrun's names have underscores where ours have hyphens; both are
+// accepted.
+func value(v cli.Generic, names ...string) cli.Flag {
+	return &cli.GenericFlag{Name: names[0], Aliases: underscored(names), Value: v}
+}
+
+func text(v *string, names ...string) cli.Flag {
+	return &cli.StringFlag{Name: names[0], Aliases: underscored(names), Value: *v, Destination: v}
+}
+
+func on(v *bool, names ...string) cli.Flag {
+	return &cli.BoolFlag{Name: names[0], Aliases: underscored(names), Destination: v}
+}
+
+// underscored is all names but the first, and those with a hyphen once more with underscores.
+func underscored(names []string) []string {
+	aliases := slices.Clone(names[1:])
+	for _, name := range names {
+		if strings.Contains(name, "-") {
+			aliases = append(aliases, strings.ReplaceAll(name, "-", "_"))
+		}
+	}
+	return aliases
+}
+
+// otherHosts refuses the lists of hosts that other launchers log in to.
+type otherHosts struct{}
+
+// Set implements flag.Value.
+func (otherHosts) Set(string) error {
+	return errors.New("fpmrun does not log in to other hosts; in a Slurm allocation type srun -n N PROGRAM")
+}
+
+// String implements flag.Value.
+func (otherHosts) String() string { return "" }

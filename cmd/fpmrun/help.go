@@ -1,0 +1,41 @@
+package main
+
+// helpText is what --help prints. It fits a terminal of 80 columns and 50 lines.
+const helpText = `Usage: fpmrun [flags] [--] PROGRAM [ARG...] [: [flags] PROGRAM [ARG...]]...
+       fpmrun bench [flags] [-- --suggest] [OPERATION:BYTES...]
+       fpmrun completion bash|zsh|fish
+
+Starts one process per rank, watches them, and leaves nothing behind.
+
+Ranks
+  -np N, -n N            ranks (1)
+  --dp N --tp N --pp N --pcp N
+                         topology; the product is the number of ranks
+  -x NAME[=VALUE]        set, or pass on, a variable; --env-file FILE: many
+  --wdir DIR             start ranks there
+  -m                     PROGRAM is a Python module
+Input and output
+  --tag-output           begin each line with its rank, [3]:
+  --timestamp            begin each line with the time
+  --output-dir DIR       write rank-0003.out and .err; --tee: console as well;
+                         --redirects 1: stdout only, 2: stderr only
+  --show RANKS           only these reach the console, such as 0,2-3
+  --stdin RANK           rank that reads stdin (0); all or none
+  --flush-partial D      print a line without newline after D (100ms); 0: never
+Failure and end
+  --on-failure WORD      of one rank: kill, wait for or ignore the others (kill)
+  --timeout D            stop the job after D, status 124
+  --kill-grace D         between the stop signal and SIGKILL (10s)
+  --kill-signal NAME     that stops ranks (TERM)
+  --join-timeout D       that ranks may take to find each other (2m)
+Looking
+  --status-interval D    print a line of liveness every D
+  --dry-run              print what would be started; --json: as JSON
+
+After ':' come a further program and its own -np, -x and --wdir. D is 90s, 15m
+or a number of seconds. Names that mpirun and torchrun use are accepted.
+
+Exit status: 0 when every rank exited with 0, else the first failing rank's
+(128 + signal when it was killed); 124 after --timeout; 126 or 127 when PROGRAM
+cannot be started; 128 + signal when fpmrun was stopped; 2 wrong command line.
+`
