@@ -110,22 +110,7 @@ func TestWorldSizes(t *testing.T) {
 					t.Errorf("rank %d: %+v, valid %v, %d groups", rank, doc.DP, doc.Valid, len(doc.Groups))
 				}
 			}
-			var sidecar artifact.Sidecar
-			text, err := os.ReadFile(all[len(all)-1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(text, &sidecar); err != nil {
-				t.Fatal(err)
-			}
-			if sidecar.Merged.Resolution != "worker_probe" || len(sidecar.Merged.WorkerProbe.Coverage.ObservedWorkers) != ranks {
-				t.Errorf("the probe says %s for %d workers", sidecar.Merged.Resolution, len(sidecar.Merged.WorkerProbe.Coverage.ObservedWorkers))
-			}
-			for rank, view := range sidecar.Ranks {
-				if view.Resolution != "worker_probe" {
-					t.Errorf("the view of rank %s says %s", rank, view.Resolution)
-				}
-			}
+			checkProbe(t, all[len(all)-1], ranks, 1)
 		})
 	}
 }

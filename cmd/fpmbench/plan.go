@@ -97,10 +97,14 @@ func (o *options) supported(engine string, g *model.Geometry, t env.Topology) er
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if t.PP > 1 {
-		refuse("--pp %d: pipeline parallelism above 1 is not supported by the benchmark's decode and agg modes, nor by any engine here", t.PP)
+		reason := "no engine here splits a model's layers over ranks"
+		if o.mode.Value != artifact.Prefill {
+			reason = fmt.Sprintf("mode %s measures decode steps, which the benchmark does not support with pipeline parallelism; and ", o.mode.Value) + reason
+		}
+		refuse("--pp %d: pipeline_parallel_size above 1 is refused: %s; use --pp 1", t.PP, reason)
 	}
 	if t.PCP > 1 {
-		refuse("--pcp %d: prefill context parallelism above 1 is not supported by any engine here", t.PCP)
+		refuse("--pcp %d: prefill_context_parallel_size above 1 is refused: no engine here splits a prompt over ranks; use --pcp 1", t.PCP)
 	}
 	if o.strict && g.Experts == nil && t.DP > 1 {
 		refuse("--strict-contract: a dense model with data_parallel_size %d is refused: its ranks are independent replicas; run one rank, or drop --strict-contract", t.DP)
