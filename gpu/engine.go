@@ -42,8 +42,9 @@ type Config struct {
 
 	Graph GraphConfig // capture sizes and mode; engines without graphs accept only GraphNone
 
-	TP      Group // tensor-parallel group; nil means a group of one
-	Threads int   // CPU threads for host arithmetic; 0 means runtime.GOMAXPROCS(0)
+	TP      Group    // tensor-parallel group; nil means a group of one
+	EP      Exchange // expert-parallel group; nil means that the tensor-parallel group splits every expert
+	Threads int      // CPU threads for host arithmetic; 0 means runtime.GOMAXPROCS(0)
 }
 
 // Group is the tensor-parallel communicator an engine uses inside a step. All members call the same
@@ -57,7 +58,21 @@ type Group interface {
 	AllGather(dst, src []float32) error
 }
 
-// Step is one forward pass over a batch.
+// Exchange is the expert-parallel communicator an engine uses inside a step. It spans the tensor-parallel groups of
+// several engines, ranked engine by engine; member r of n holds the experts from Experts*r/n to Experts*(r+1)/n-1,
+// whole. All members call the same operations in the same order, so every engine of the group must be given a step
+// whenever one is; for an idle one that is a step without rows.
+type Exchange interface {
+	Rank() int
+	Size() int
+	// AllToAll sends send to the members and fills recv with what they sent here, both cut in rank order into parts
+	// of sendSizes[i] and recvSizes[i] values. The sizes agree on both sides of each pair; they may be 0, and the
+	// member's own part is copied. The slices do not overlap.
+	AllToAll(recv []float32, recvSizes []int, send []float32, sendSizes []int) error
+}
+
+// Step is one forward pass over a batch. Without rows it computes no tokens, but lets the other members of an
+// expert-parallel group use this worker's experts; an engine outside such a group refuses it.
 type Step struct {
 	Rows []Row
 }

@@ -33,6 +33,14 @@ func (c *Config) Validate() error {
 	if c.TP != nil && (c.TP.Size() < 1 || c.TP.Rank() < 0 || c.TP.Rank() >= c.TP.Size()) {
 		errs = append(errs, fmt.Errorf("%w as tensor-parallel rank %d of %d", ErrConfig, c.TP.Rank(), c.TP.Size()))
 	}
+	if c.EP != nil {
+		switch size := c.EP.Size(); {
+		case size < 1 || c.EP.Rank() < 0 || c.EP.Rank() >= size:
+			errs = append(errs, fmt.Errorf("%w as expert-parallel rank %d of %d", ErrConfig, c.EP.Rank(), size))
+		case c.Geometry.Experts == nil:
+			errs = append(errs, fmt.Errorf("%w model %s expert-parallel (--expert-parallel): model_type %q has no experts", ErrConfig, c.Geometry.Name, c.Geometry.ModelType))
+		}
+	}
 	if err := c.Graph.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrConfig, err))
 	}
@@ -42,8 +50,12 @@ func (c *Config) Validate() error {
 // Check refuses a step that does not fit a configuration. An engine checks besides that a row without tokens
 // has an id that was sampled before.
 func (c *Config) Check(step *Step) error {
-	if len(step.Rows) == 0 || len(step.Rows) > c.MaxSeqs {
-		return fmt.Errorf("gpu: a step of %d rows: want 1 to %d (--max-num-seqs)", len(step.Rows), c.MaxSeqs)
+	least := 1
+	if c.EP != nil {
+		least = 0
+	}
+	if len(step.Rows) < least || len(step.Rows) > c.MaxSeqs {
+		return fmt.Errorf("gpu: a step of %d rows: want %d to %d (--max-num-seqs)", len(step.Rows), least, c.MaxSeqs)
 	}
 	if n := step.Tokens(); n > c.MaxBatchedTokens {
 		return fmt.Errorf("gpu: a step of %d tokens: at most %d fit (--max-num-batched-tokens)", n, c.MaxBatchedTokens)

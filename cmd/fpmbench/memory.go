@@ -31,7 +31,7 @@ func (pl *plan) fits(available int64, workers int) error {
 		}
 		return nil
 	}
-	if err := cpu.Check(pl.geometry, pl.topology.TP); err != nil {
+	if err := cpu.Check(pl.geometry, pl.topology.TP, 0); err != nil {
 		return err
 	}
 	if needed := (weights + pool) * int64(workers); available > 0 && needed > available {

@@ -172,10 +172,11 @@ func TestCase11ReplicatedHeads(t *testing.T) {
 		{"qwen2.5-7b", "", 8, "28 heads do not divide by tp 8"},
 		{"llama-3.1-8b", `{"num_attention_heads":12,"num_key_value_heads":6,"head_dim":128}`, 4, "6 KV heads neither divide by tp 4"},
 		{"llama-3.1-8b", `{"intermediate_size":14337}`, 2, "intermediate_size 14337 does not divide by tp 2"},
+		{"qwen3-30b-a3b", `{"moe_intermediate_size":767}`, 2, "intermediate size 767 do not divide by tp 2"},
 		{"deepseek-v3", "", 1, `model_type "deepseek_v3"`},
 		{"tiny", "", 0, "0 tensor-parallel workers"},
 	} {
-		err := Check(geometry(t, c.name, c.overrides), c.tp)
+		err := Check(geometry(t, c.name, c.overrides), c.tp, 0)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s at tp %d: %v, want %q", c.name, c.overrides, c.tp, err, c.want)
 		}

@@ -22,7 +22,7 @@ func validate(cfg *gpu.Config) error {
 
 // supported refuses a family that this engine does not have.
 func supported(g *model.Geometry) error {
-	if g.MLA != nil || g.Experts != nil {
+	if g.MLA != nil {
 		return fmt.Errorf("%w model %s on the CPU engine: model_type %q is not supported", gpu.ErrConfig, g.Name, g.ModelType)
 	}
 	return nil

@@ -16,5 +16,9 @@
 // other two by input columns, with a sum over the group after each; the embedding and the head are split
 // over the vocabulary. When there are more workers than KV heads, several workers hold the same head.
 //
+// Routed experts are split the same way, every expert over the whole group. In an expert-parallel group, which may
+// span several engines, each worker holds some experts whole, and the tokens travel to them and back; all engines of
+// the group then step together, an idle one with a step that has no rows.
+//
 // The package does not schedule, does not own block tables and has no CUDA graphs.
 package cpu

@@ -29,6 +29,7 @@ type Engine struct {
 	threads *threads
 	matmul  *matmul
 	attn    *attention
+	experts *experts // nil in a dense model
 	buf     buffers
 	sampler sampler
 	tasks   tasks
@@ -61,7 +62,11 @@ func New(cfg gpu.Config) (*Engine, error) {
 	if cfg.TP != nil {
 		rank, size = cfg.TP.Rank(), cfg.TP.Size()
 	}
-	s, err := newShard(g, rank, size)
+	epRank, epSize := 0, 0
+	if cfg.EP != nil {
+		epRank, epSize = cfg.EP.Rank(), cfg.EP.Size()
+	}
+	s, err := newShard(g, rank, size, epRank, epSize)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +94,7 @@ func New(cfg gpu.Config) (*Engine, error) {
 	e.threads = newThreads(cfg.Threads)
 	e.matmul = newMatmul(e.threads)
 	e.attn = newAttention(e.threads, e.cache, s, g.SoftmaxScale(), cfg.MaxBatchedTokens)
+	e.experts = newExperts(&cfg, s, e.threads, e.matmul)
 	e.ended.Go(func() {
 		for step := range e.steps {
 			e.done <- e.forward(step)

@@ -149,7 +149,12 @@ func TestGroupFailureEndsTheEngine(t *testing.T) {
 }
 
 func TestStepAllocatesNothing(t *testing.T) {
-	cfg := config(geometry(t, "tiny", ""))
+	for _, model := range []string{"tiny", "tiny-moe"} {
+		t.Run(model, func(t *testing.T) { testStepAllocatesNothing(t, config(geometry(t, model, ""))) })
+	}
+}
+
+func testStepAllocatesNothing(t *testing.T, cfg gpu.Config) {
 	e := start(t, cfg, 1).engines[0]
 	blocks := []int32{1, 2, 3, 4}
 	steps := []*gpu.Step{

@@ -57,9 +57,9 @@ func (e *Engine) forward(step *gpu.Step) error {
 		}
 		e.normWeight = w.mlpNorm
 		e.threads.run(n, e.tasks.norm)
-		e.matmul.run(b.gateUp, b.h, w.mlp.gateUp, w.mlp.gateUpBias, n, g.Hidden, 2*w.mlp.width)
-		e.threads.run(n, e.tasks.gate)
-		e.matmul.run(b.h, b.act, w.mlp.down, w.mlp.downBias, n, w.mlp.width, g.Hidden)
+		if err := e.feedForward(w, n); err != nil {
+			return err
+		}
 		if err := e.addReduced(n); err != nil {
 			return err
 		}
@@ -68,6 +68,18 @@ func (e *Engine) forward(step *gpu.Step) error {
 	e.threads.run(rows, e.tasks.pick)
 	e.matmul.run(b.logits, b.h, e.weights.head, nil, rows, g.Hidden, e.shard.vocab)
 	return e.sample(step)
+}
+
+// feedForward replaces the normalised input of n tokens by this worker's part of the layer's output.
+func (e *Engine) feedForward(w *layer, n int) error {
+	b, hidden := &e.buf, e.cfg.Geometry.Hidden
+	if w.sparse != nil {
+		return e.experts.run(w.sparse, b.h, n)
+	}
+	e.matmul.run(b.gateUp, b.h, w.mlp.gateUp, w.mlp.gateUpBias, n, hidden, 2*w.mlp.width)
+	e.threads.run(n, e.tasks.gate)
+	e.matmul.run(b.h, b.act, w.mlp.down, w.mlp.downBias, n, w.mlp.width, hidden)
+	return nil
 }
 
 // lay writes the step's tokens one after the other and plans attention; it returns their number.
@@ -95,7 +107,7 @@ func (e *Engine) lay(step *gpu.Step) int {
 
 // reduce adds a partial result over the tensor-parallel group.
 func (e *Engine) reduce(data []float32) error {
-	if e.shard.size == 1 {
+	if e.shard.size == 1 || len(data) == 0 {
 		return nil
 	}
 	return e.cfg.TP.AllReduce(data)
@@ -164,15 +176,9 @@ func (e *Engine) keysToken(_, t int) {
 	}
 }
 
-// gateToken is SwiGLU: silu(gate) times up.
 func (e *Engine) gateToken(_, t int) {
 	w := e.weights.layers[e.layer].mlp.width
-	gate := e.buf.gateUp[t*2*w:][:w]
-	up := e.buf.gateUp[t*2*w+w:][:w]
-	act := e.buf.act[t*w:][:w]
-	for i, v := range gate {
-		act[i] = silu(v) * up[i]
-	}
+	swiglu(e.buf.act[t*w:(t+1)*w], e.buf.gateUp[t*2*w:(t+1)*2*w])
 }
 
 // pickRow normalises the last token of a row as input of the head.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -23,6 +24,10 @@ const (
 	mistralCut = `{` + small + heads + `,"sliding_window":4}`
 	qwen2Cut   = `{` + small + `"num_attention_heads":4,"num_key_value_heads":2}`
 	qwen3Cut   = `{` + small + heads + `}`
+
+	// One dense layer beside one of 8 experts, weights as chosen; 5 experts, weights normalised.
+	qwen3MoECut = `{` + small + heads + `,"num_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":64,"norm_topk_prob":false,"mlp_only_layers":[0]}`
+	mixtralCut  = `{` + small + heads + `,"num_local_experts":5}`
 )
 
 var families = []struct{ name, overrides string }{
@@ -30,6 +35,8 @@ var families = []struct{ name, overrides string }{
 	{"mistral-7b-v0.1", mistralCut},
 	{"qwen2.5-7b", qwen2Cut},
 	{"qwen3-0.6b", qwen3Cut},
+	{"qwen3-30b-a3b", qwen3MoECut},
+	{"mixtral-8x7b", mixtralCut},
 }
 
 func geometry(t testing.TB, name, overrides string) *model.Geometry {
@@ -67,6 +74,12 @@ type world struct {
 
 func start(t testing.TB, cfg gpu.Config, tp int) *world {
 	t.Helper()
+	return startEach(t, cfg, tp, func(*gpu.Config, int) {})
+}
+
+// startEach is start with a change of each rank's configuration.
+func startEach(t testing.TB, cfg gpu.Config, tp int, edit func(c *gpu.Config, rank int)) *world {
+	t.Helper()
 	w := &world{t: t, engines: make([]*Engine, tp), outs: make([]gpu.Output, tp)}
 	groups := newGroups(tp)
 	for r := range tp {
@@ -74,6 +87,7 @@ func start(t testing.TB, cfg gpu.Config, tp int) *world {
 		if tp > 1 {
 			c.TP = groups[r]
 		}
+		edit(&c, r)
 		e, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -96,14 +110,23 @@ func start(t testing.TB, cfg gpu.Config, tp int) *world {
 // step runs rows on all ranks and returns the sampled ids, which must agree.
 func (w *world) step(rows ...gpu.Row) []uint32 {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	step := &gpu.Step{Rows: rows}
+	w.enqueue(&gpu.Step{Rows: rows})
+	return w.await()
+}
+
+func (w *world) enqueue(step *gpu.Step) {
+	w.t.Helper()
 	for r, e := range w.engines {
 		if err := e.Enqueue(step); err != nil {
 			w.t.Fatalf("rank %d: %v", r, err)
 		}
 	}
+}
+
+func (w *world) await() []uint32 {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
 	for r, e := range w.engines {
 		if err := e.Await(ctx, &w.outs[r]); err != nil {
 			w.t.Fatalf("rank %d: %v", r, err)
@@ -173,11 +196,12 @@ type hub struct {
 	phase   int
 	broken  bool
 	parts   [][]float32
+	sizes   [][]int
 	sum     []float32
 }
 
 func newGroups(n int) []*group {
-	h := &hub{size: n, parts: make([][]float32, n)}
+	h := &hub{size: n, parts: make([][]float32, n), sizes: make([][]int, n)}
 	h.turn = sync.NewCond(&h.mu)
 	all := make([]*group, n)
 	for r := range all {
@@ -250,6 +274,27 @@ func (g *group) AllGather(dst, src []float32) error {
 	}
 	for r, p := range h.parts {
 		copy(dst[r*len(src):(r+1)*len(src)], p)
+	}
+	return h.meet()
+}
+
+func (g *group) AllToAll(recv []float32, recvSizes []int, send []float32, sendSizes []int) error {
+	h := g.hub
+	h.parts[g.rank], h.sizes[g.rank] = send, sendSizes
+	if err := h.meet(); err != nil {
+		return err
+	}
+	at := 0
+	for r, n := range recvSizes {
+		if h.sizes[r][g.rank] != n {
+			return fmt.Errorf("rank %d expects %d values from rank %d, which sends %d", g.rank, n, r, h.sizes[r][g.rank])
+		}
+		first := 0
+		for _, before := range h.sizes[r][:g.rank] {
+			first += before
+		}
+		copy(recv[at:at+n], h.parts[r][first:])
+		at += n
 	}
 	return h.meet()
 }

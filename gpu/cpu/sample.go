@@ -24,7 +24,7 @@ func (e *Engine) sample(step *gpu.Step) error {
 	s, rows := &e.sampler, len(step.Rows)
 	e.threads.run(rows, e.tasks.argmax)
 	pairs := s.best[:2*rows]
-	if e.shard.size > 1 {
+	if e.shard.size > 1 && rows > 0 {
 		pairs = s.gather[:2*rows*e.shard.size]
 		if err := e.cfg.TP.AllGather(pairs, s.best[:2*rows]); err != nil {
 			return err

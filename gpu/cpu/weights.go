@@ -12,7 +12,8 @@ type layer struct {
 	qNorm, kNorm      []float32 // (HeadDim) or nil
 	out               []float32 // (Hidden, heads HeadDim)
 	outBias           []float32 // (Hidden), on worker 0 alone, or nil
-	mlp               mlp
+	mlp               mlp       // of a dense layer
+	sparse            *sparse   // routed experts instead; nil in a dense layer
 }
 
 // mlp is one worker's part of a gated feed-forward network.
@@ -22,6 +23,13 @@ type mlp struct {
 	gateUpBias []float32 // (2 width) or nil
 	down       []float32 // (Hidden, width)
 	downBias   []float32 // (Hidden), on worker 0 alone, or nil
+}
+
+// sparse is one worker's part of a sparse layer's experts: the same columns of all, or some of them whole.
+type sparse struct {
+	router []float32   // (Count, Hidden)
+	gateUp [][]float32 // (experts, 2 expertWidth, Hidden): gate rows, then up rows
+	down   [][]float32 // (experts, Hidden, expertWidth)
 }
 
 // weights is one worker's shard of a model.
@@ -119,7 +127,27 @@ func (l *loader) layer(g *model.Geometry, s shard, i int) layer {
 	if g.OutBias && s.rank == 0 {
 		w.outBias = l.vector(a+"o_proj.bias", g.Hidden)
 	}
-	w.mlp = l.dense(g, s, p+"mlp.")
+	if g.IsSparse(i) {
+		w.sparse = l.experts(g, s, i)
+	} else {
+		w.mlp = l.dense(g, s, p+"mlp.")
+	}
+	return w
+}
+
+// experts loads a sparse layer's router and experts.
+func (l *loader) experts(g *model.Geometry, s shard, layer int) *sparse {
+	w := &sparse{router: l.matrix(g.RouterName(layer), model.Rect{Rows: g.Experts.Count, Cols: g.Hidden})}
+	half := s.expertWidth * g.Hidden
+	rows := model.Rect{Row: s.firstExpertColumn, Rows: s.expertWidth, Cols: g.Hidden}
+	cols := model.Rect{Col: s.firstExpertColumn, Rows: g.Hidden, Cols: s.expertWidth}
+	for x := s.firstExpert; x < s.firstExpert+s.experts; x++ {
+		gateUp := l.make(2 * half)
+		l.part(g.ExpertName(layer, x, "gate"), rows, gateUp[:half])
+		l.part(g.ExpertName(layer, x, "up"), rows, gateUp[half:])
+		w.gateUp = append(w.gateUp, gateUp)
+		w.down = append(w.down, l.matrix(g.ExpertName(layer, x, "down"), cols))
+	}
 	return w
 }
 

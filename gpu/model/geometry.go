@@ -1,6 +1,9 @@
 package model
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Geometry is the shape and the arithmetic of a decoder-only transformer, unsharded. It is read-only once
 // loaded and may be shared.
@@ -65,6 +68,11 @@ func (g *Geometry) KVSize() int { return g.KVHeads * g.HeadDim }
 
 // IsSparse reports whether a layer has routed experts.
 func (g *Geometry) IsSparse(layer int) bool { return g.Experts != nil && g.Experts.Sparse[layer] }
+
+// HasDense reports whether any layer has a dense MLP.
+func (g *Geometry) HasDense() bool {
+	return g.Experts == nil || slices.Contains(g.Experts.Sparse, false)
+}
 
 // SoftmaxScale is the factor on the dot products of attention. DeepSeek multiplies the usual
 // 1/sqrt(head size) by the square of YaRN's mscale_all_dim term.
