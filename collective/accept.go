@@ -102,9 +102,15 @@ func (w *world) authenticate(conn net.Conn) (hello, net.Conn, error) {
 	if err == nil {
 		return h, secure, conn.SetDeadline(time.Time{})
 	}
-	if admitted && h.Purpose == forJoin { // its place is free again
+	if admitted { // its place is free again
 		w.mu.Lock()
-		delete(w.joined, int(h.Dialler))
+		switch h.Purpose {
+		case forJoin:
+			delete(w.joined, int(h.Dialler))
+		case forControl:
+			delete(w.admitting, int(h.Dialler))
+			w.notify()
+		}
 		w.mu.Unlock()
 	}
 	return h, nil, err
@@ -150,12 +156,13 @@ func (w *world) admit(h hello) status {
 		if w.closing && w.ctx.Err() != nil {
 			return statusEpoch
 		}
-		if w.controls[peer] != nil {
+		if w.controls[peer] != nil || w.admitting[peer] {
 			return statusDuplicate
 		}
-		if w.dialing[peer] && w.rank < peer {
+		if w.dialing[peer] != nil && w.rank < peer {
 			return statusCrossed
 		}
+		w.admitting[peer] = true
 	case forData:
 		if _, taken := w.parked[linkKey{h.Group, peer}]; taken || len(w.parked) >= 4*w.size+64 {
 			return statusDuplicate
@@ -189,12 +196,13 @@ func (w *world) admitted(h hello, conn net.Conn) {
 }
 
 // addControl starts a control connection and tells it what happened before it came up.
-func (w *world) addControl(peer int, conn net.Conn) *control {
+func (w *world) addControl(peer int, conn net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if old := w.controls[peer]; old != nil || w.ctx.Err() != nil {
+	delete(w.admitting, peer)
+	if w.controls[peer] != nil || w.ctx.Err() != nil {
 		_ = conn.Close()
-		return old
+		return
 	}
 	c := newControl(w, peer, conn)
 	for _, e := range w.roster.log {
@@ -206,5 +214,4 @@ func (w *world) addControl(peer int, conn net.Conn) *control {
 	w.every = append(w.every, c)
 	c.start()
 	w.notify()
-	return c
 }

@@ -110,12 +110,12 @@ func (w *world) shut(flush bool) error {
 		err = w.ln.Close()
 	}
 	w.mu.Lock()
-	controls = w.every // one may have come in meanwhile; none does any more
+	all := w.every // one may have come in meanwhile; none does any more
 	w.mu.Unlock()
-	for _, c := range controls {
+	for _, c := range all {
 		c.close()
 	}
-	for _, c := range controls {
+	for _, c := range all {
 		c.done.Wait()
 	}
 	for _, g := range groups {

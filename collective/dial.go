@@ -60,7 +60,11 @@ func (w *world) dialOnce(ctx context.Context, address string, h hello) (net.Conn
 		return nil, answer{}, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(longAgo) })
-	err = conn.SetDeadline(time.Now().Add(handshakeLimit))
+	limit := handshakeLimit
+	if h.Purpose != forJoin { // to a member: it answers when it comes to it, or is lost
+		limit += w.liveness
+	}
+	err = conn.SetDeadline(time.Now().Add(limit))
 	var a answer
 	h.TLS = w.cfg.TLS.wanted(conn)
 	if err == nil && ctx.Err() == nil {
@@ -85,16 +89,24 @@ func (w *world) dialOnce(ctx context.Context, address string, h hello) (net.Conn
 	return conn, a, nil
 }
 
+// dialling is the attempt to open the control connection to a peer.
+type dialling struct {
+	done chan struct{} // closed at its end
+	err  error         // of an attempt that failed for good
+}
+
 // control returns the control connection to a peer and opens it when there is none. When both
-// sides dial at once, the connection dialled by the lower rank survives.
+// sides dial at once, the connection dialled by the lower rank survives. The attempt outlives ctx: a connection that the peer has
+// admitted already must not be closed, for that would look like a loss.
 func (w *world) control(ctx context.Context, peer int) (*control, error) {
 	for {
 		w.mu.Lock()
-		c, busy, gone := w.controls[peer], w.dialing[peer], w.roster.gone(peer)
+		c, d, gone := w.controls[peer], w.dialing[peer], w.roster.gone(peer)
 		changed := w.changed
-		ours := c == nil && !busy && !gone
-		if ours {
-			w.dialing[peer] = true
+		if c == nil && d == nil && !gone && !w.admitting[peer] && w.ctx.Err() == nil {
+			d = &dialling{done: make(chan struct{})}
+			w.dialing[peer] = d
+			w.wg.Go(func() { w.dialControl(peer, d) })
 		}
 		w.mu.Unlock()
 		switch {
@@ -102,14 +114,15 @@ func (w *world) control(ctx context.Context, peer int) (*control, error) {
 			return c, nil
 		case gone:
 			return nil, w.peerGoneError(peer)
-		case ours:
-			c, err := w.dialControl(ctx, peer)
-			if c != nil || err != nil {
-				return c, err
-			}
+		case d == nil:
+			d = &dialling{} // the peer's own connection is on its way, or the world is closing
 		}
 		select {
 		case <-changed:
+		case <-d.done:
+			if d.err != nil {
+				return nil, d.err
+			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("connect to rank %d: %w", peer, context.Cause(ctx))
 		case <-w.ctx.Done():
@@ -118,27 +131,36 @@ func (w *world) control(ctx context.Context, peer int) (*control, error) {
 	}
 }
 
-// dialControl returns nil and no error when the peer's own connection is on its way.
-func (w *world) dialControl(ctx context.Context, peer int) (*control, error) {
-	alive, stop := w.whileThere(ctx, peer)
+// crossedPause is how long a dialler waits for the connection of a peer that dialled as well, before it looks again.
+const crossedPause = 10 * time.Millisecond
+
+func (w *world) dialControl(peer int, d *dialling) {
+	alive, stop := w.whileThere(w.ctx, peer)
 	conn, _, err := w.dial(alive, w.table[peer].Addr, hello{Purpose: forControl, Acceptor: uint32(peer), Epoch: w.epoch})
-	gone := alive.Err() != nil && ctx.Err() == nil
+	gone := alive.Err() != nil
 	stop()
+	var r *refusal
+	switch {
+	case err == nil:
+		w.addControl(peer, conn)
+	case errors.As(err, &r) && (r.status == statusCrossed || r.status == statusDuplicate):
+		w.mu.Lock()
+		changed := w.changed
+		w.mu.Unlock()
+		select {
+		case <-changed:
+		case <-time.After(crossedPause):
+		}
+	case gone:
+		d.err = w.peerGoneError(peer)
+	default:
+		d.err = err
+	}
 	w.mu.Lock()
 	delete(w.dialing, peer)
 	w.notify()
 	w.mu.Unlock()
-	if err != nil {
-		if gone {
-			return nil, w.peerGoneError(peer)
-		}
-		var r *refusal
-		if errors.As(err, &r) && (r.status == statusCrossed || r.status == statusDuplicate) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	return w.addControl(peer, conn), nil
+	close(d.done)
 }
 
 // whileThere returns a context that ends when the peer is lost or has left, and a function that ends the watch.

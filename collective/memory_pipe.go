@@ -95,12 +95,15 @@ func (p *memPipe) sever() {
 	}
 }
 
-// leave ends the pipe for its own reader, who sees nothing more of it.
+// leave ends the pipe for its own reader, who sees nothing more of it, whatever the writer did before.
 func (p *memPipe) leave() {
 	p.mu.Lock()
-	p.stalled = false
-	p.mu.Unlock()
-	p.end(net.ErrClosed, syscall.EPIPE)
+	defer p.mu.Unlock()
+	p.rerr = net.ErrClosed
+	if p.werr == nil {
+		p.werr = syscall.EPIPE
+	}
+	p.signal()
 }
 
 func (p *memPipe) arrive() {

@@ -40,19 +40,20 @@ type world struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced at every change of what follows
-	roster   *roster
-	controls map[int]*control
-	every    []*control // all that were ever started, for Close to wait for
-	dialing  map[int]bool
-	joined   map[int]*joiner // rank 0, while it waits for the world to be complete
-	joining  bool            // rank 0 accepts joiners
-	parked   map[linkKey]net.Conn
-	groups   map[uint64]*Comm
-	closing  bool
-	exits    map[int]time.Time // exits seen in the job page, waiting for their LEAVE
-	quiet    time.Time         // no heartbeats before this
+	mu        sync.Mutex
+	changed   chan struct{} // closed and replaced at every change of what follows
+	roster    *roster
+	controls  map[int]*control
+	every     []*control // all that were ever started, for Close to wait for
+	dialing   map[int]*dialling
+	admitting map[int]bool    // ranks whose own control connection is admitted and about to be in controls
+	joined    map[int]*joiner // rank 0, while it waits for the world to be complete
+	joining   bool            // rank 0 accepts joiners
+	parked    map[linkKey]net.Conn
+	groups    map[uint64]*Comm
+	closing   bool
+	exits     map[int]time.Time // exits seen in the job page, waiting for their LEAVE
+	quiet     time.Time         // no heartbeats before this
 
 	rpc rpcTable
 
@@ -67,7 +68,7 @@ type linkKey struct {
 
 func newWorld(cfg Config) (*world, error) {
 	w := &world{cfg: cfg, rank: cfg.Rank, size: cfg.Size, changed: make(chan struct{}), roster: newRoster(cfg.Rank, cfg.Size),
-		controls: map[int]*control{}, dialing: map[int]bool{}, joined: map[int]*joiner{}, parked: map[linkKey]net.Conn{},
+		controls: map[int]*control{}, dialing: map[int]*dialling{}, admitting: map[int]bool{}, joined: map[int]*joiner{}, parked: map[linkKey]net.Conn{},
 		groups: map[uint64]*Comm{}, exits: map[int]time.Time{}}
 	w.tls = sync.OnceValues(func() (*tls.Config, error) { return newTLS(cfg.Token, cfg.RunID) })
 	w.ctx, w.cancel = context.WithCancel(context.Background())
