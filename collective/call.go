@@ -106,6 +106,26 @@ func (c *Comm) bounded(ctx context.Context) (context.Context, context.CancelFunc
 // CallAll runs a method on every rank of the group, this one included, and returns one Reply per rank, in rank order,
 // when all have answered or ctx ends: a rank that hangs costs the others' replies nothing.
 func (c *Comm) CallAll(ctx context.Context, method string, args any) []Reply {
+	return c.callAll(ctx, method, args, func(Reply) {})
+}
+
+// CallEvery is CallAll for a caller that needs the answer of every rank: the first failure ends the call on all of them and is returned; it
+// blames the rank.
+func (c *Comm) CallEvery(ctx context.Context, method string, args any) ([]Reply, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var once sync.Once
+	var first error
+	replies := c.callAll(ctx, method, args, func(r Reply) {
+		if r.Err != nil {
+			once.Do(func() { first = r.Err; cancel() })
+		}
+	})
+	return replies, first
+}
+
+// callAll is CallAll; answered sees each reply when it has come.
+func (c *Comm) callAll(ctx context.Context, method string, args any, answered func(Reply)) []Reply {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	replies := make([]Reply, len(c.members))
@@ -113,6 +133,7 @@ func (c *Comm) CallAll(ctx context.Context, method string, args any) []Reply {
 	if err != nil {
 		for i, m := range c.members {
 			replies[i] = Reply{Rank: i, Err: c.w.rpc.callError(m, method, err)}
+			answered(replies[i])
 		}
 		return replies
 	}
@@ -123,6 +144,7 @@ func (c *Comm) CallAll(ctx context.Context, method string, args any) []Reply {
 			calls[i] = c.w.rpc.start(ctx, m, method, c.id, body, nil)
 			replies[i] = c.w.rpc.await(ctx, calls[i], method)
 			replies[i].Rank = i
+			answered(replies[i])
 		})
 	}
 	wg.Wait()

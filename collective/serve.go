@@ -30,9 +30,12 @@ func (t *rpcTable) called(peer int, id uint64, msg []byte, stream bool, reply fu
 		reply(encodeReply(kind, body))
 		return nil
 	}
-	ctx, cancel := context.WithCancel(t.w.ctx)
+	var ctx context.Context
+	var cancel context.CancelFunc
 	if r.limit > 0 {
 		ctx, cancel = context.WithTimeout(t.w.ctx, r.limit)
+	} else {
+		ctx, cancel = context.WithCancel(t.w.ctx)
 	}
 	key := callKey{peer, id}
 	t.mu.Lock()
