@@ -18,7 +18,7 @@ import (
 // has the layouts.
 
 const (
-	protocolVersion = 1
+	protocolVersion = 2
 	helloSize       = 128
 	nonceSize       = 32
 	macSize         = sha256.Size

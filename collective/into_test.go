@@ -120,6 +120,19 @@ func testIntoForms(t *testing.T, comms []*Comm) {
 					t.Errorf("all-to-all of %d on %d from %d", length, rank, from)
 				}
 			}
+			from := make([]int32, length)
+			for turn := range n { // around the ring, one after the other
+				if turn == rank && n > 1 {
+					if err := SendSlice(t.Context(), c, (rank+1)%n, contribution(rank, length)); err != nil {
+						t.Error(err)
+					}
+				}
+				if (turn+1)%n == rank && n > 1 {
+					if err := RecvInto(t.Context(), c, turn, from); err != nil || !slices.Equal(from, contribution(turn, length)) {
+						t.Errorf("receipt of %d on %d: %v", length, rank, err)
+					}
+				}
+			}
 			part := whole[rank*length:][:length:length]
 			scattered := slices.Clone(whole)
 			if err := ReduceScatterInto(t.Context(), c, scattered[rank*length:][:length], scattered, Sum); err != nil {

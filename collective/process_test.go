@@ -24,6 +24,8 @@ type gangRank struct {
 	Address    string
 	Op         string // "" = every operation, with a rank late in each
 	Victim     int    // kills itself in the operation; -1 = nobody
+	Host       string // "" = its host's own name
+	CutOff     []int  // the ranks that the network takes away, once all are ready
 }
 
 const gangKey = "FPM_TEST_GANG"
@@ -46,7 +48,7 @@ func TestMain(m *testing.M) {
 
 // play is a rank's whole life.
 func (p gangRank) play(ctx context.Context) error {
-	c, err := Join(ctx, Config{Rank: p.Rank, Size: p.Size, Rendezvous: p.Address, Token: Secret("0123456789abcdef"), JoinTimeout: 30 * time.Second,
+	c, err := Join(ctx, Config{Rank: p.Rank, Size: p.Size, Rendezvous: p.Address, Host: p.Host, Token: Secret("0123456789abcdef"), JoinTimeout: 30 * time.Second,
 		Timeout: 20 * time.Second, Handlers: map[string]Handler{"rank": func(context.Context, *Request) (any, error) { return p.Rank, nil }}})
 	if err != nil {
 		return err
@@ -54,6 +56,9 @@ func (p gangRank) play(ctx context.Context) error {
 	// The victim may be past this barrier, and gone, when others are still in it.
 	if err := c.Barrier(ctx); err != nil && p.Op == "" {
 		return err
+	}
+	if p.CutOff != nil {
+		return p.loseTheOthers(ctx, c)
 	}
 	for i, op := range eachOperation() {
 		switch {

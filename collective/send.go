@@ -31,6 +31,31 @@ func Recv(ctx context.Context, c *Comm, src int) ([]byte, error) {
 	return b, nil
 }
 
+// SendSlice sends a slice to a rank of the group that calls RecvInto with one of its length.
+func SendSlice[T Number](ctx context.Context, c *Comm, dst int, src []T) error {
+	if err := c.checkPeer("send", dst); err != nil {
+		return err
+	}
+	if err := c.checkSize("send", bytesOf(src)); err != nil {
+		return err
+	}
+	if err := c.begin(ctx, sig{Op: opSend, Kind: kindFor[T](), Count: uint64(len(src))}); err != nil {
+		return err
+	}
+	return c.end(groupTransport{c}.Send(dst, bytesOf(src)))
+}
+
+// RecvInto fills dst with what a rank of the group sends by SendSlice. Another type or length is a mismatch.
+func RecvInto[T Number](ctx context.Context, c *Comm, src int, dst []T) error {
+	if err := c.checkPeer("recv", src); err != nil {
+		return err
+	}
+	if err := c.begin(ctx, sig{Op: opSend, Kind: kindFor[T](), Count: uint64(len(dst))}); err != nil {
+		return err
+	}
+	return c.end(groupTransport{c}.Recv(src, bytesOf(dst)))
+}
+
 // checkPeer refuses a rank that there is no connection to.
 func (c *Comm) checkPeer(op string, peer int) error {
 	if peer < 0 || peer >= len(c.members) || peer == c.rank {

@@ -40,6 +40,9 @@ func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string
 		o.Logger.Warn("no secret was given: the ranks are told from other jobs, not from other users; set FPM_TOKEN_FILE")
 	}
 	cfg.Token = token
+	if err := network(&cfg, id, o.Getenv); err != nil {
+		return nil, auth, err
+	}
 	if cfg.Rendezvous, err = meeting(ctx, id); err != nil {
 		return nil, auth, err
 	}

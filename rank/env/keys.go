@@ -25,6 +25,8 @@ const (
 
 	KeyJoinTimeout = "FPM_JOIN_TIMEOUT"
 	KeyIface       = "FPM_IFACE"
+	KeyTLS         = "FPM_TLS"
+	KeyCheck       = "FPM_CHECK"
 	KeyToken       = "FPM_TOKEN"
 	KeyIdentity    = "FPM_IDENTITY"
 )
@@ -99,6 +101,8 @@ var Vars = []Var{
 	{TorchMaxRestarts, "int", "", byLauncher, "restarts allowed"},
 	{KeyJoinTimeout, "duration", "120s; 10m under Kubernetes", byUser, "how long ranks may take to find each other; --join-timeout"},
 	{KeyIface, "string", "route to the rendezvous", byUser, "interface name or CIDR that the ranks meet on"},
+	{KeyTLS, "string", "auto", byUser, "which connections between ranks are encrypted: auto (those between hosts), off or on; --tls"},
+	{KeyCheck, "int", "0", byUser, "1: every collective operation first compares what the ranks called"},
 	{KeyToken, "string", "none", byUser, "the job's secret itself, where no file can be given"},
 	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, slurm or none"},
 }
