@@ -27,8 +27,9 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	if err != nil {
 		return exit.AsUsage(err)
 	}
+	defer func() { err = errors.Join(err, pl.weights.Close()) }()
 	if o.dryRun {
-		return p.dryRun(o, pl)
+		return p.dryRun(pl)
 	}
 	ctx, stopper := newStopper(parent)
 	defer stopper.close()

@@ -7,7 +7,7 @@ import (
 )
 
 // dryRun prints what a run would measure and what it would need.
-func (p *program) dryRun(o *options, pl *plan) error {
+func (p *program) dryRun(pl *plan) error {
 	g := pl.geometry
 	weights, pool := pl.memory()
 	prefill, decode, replicas := 0, 0, 0
@@ -25,7 +25,7 @@ func (p *program) dryRun(o *options, pl *plan) error {
 		name  string
 		value any
 	}{
-		{"model", o.model}, {"model_type", g.ModelType}, {"parameters", g.Parameters()}, {"layers", g.Layers},
+		{"model", pl.model}, {"weights", pl.weights.Kind()}, {"model_type", g.ModelType}, {"parameters", g.Parameters()}, {"layers", g.Layers},
 		{"kv bytes per token (bfloat16, tp 1)", g.KVBytesPerToken(2, 1)},
 		{"engine", pl.engine}, {"topology", pl.topology},
 		{"weight bytes per worker", weights},

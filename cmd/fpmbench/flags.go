@@ -12,7 +12,8 @@ import (
 // options is the command line, as given.
 type options struct {
 	engine, mode, content           flagvalue.Choice
-	model, overrides, dtype         string
+	model, weights                  string
+	overrides, dtype                string
 	kvDType                         string
 	weightSeed                      flagvalue.Count
 	pointsFile, outputPath          string
@@ -81,7 +82,8 @@ func (o *options) flags() []cli.Flag {
 	env := func(names ...string) []string { return names }
 	flags := []cli.Flag{
 		&cli.GenericFlag{Name: "engine", Value: &o.engine, EnvVars: env("FPM_ENGINE"), Usage: "`NAME` of the engine: auto, cuda, cpu or sim"},
-		&cli.StringFlag{Name: "model", Value: "tiny", Destination: &o.model, EnvVars: env("FPM_MODEL"), Usage: "preset `NAME`, config.json or a folder that holds one"},
+		&cli.StringFlag{Name: "model", DefaultText: "the folder of --weights, else tiny", Destination: &o.model, EnvVars: env("FPM_MODEL"), Usage: "preset `NAME`, config.json or a folder that holds one"},
+		&cli.StringFlag{Name: "weights", Value: randomWeights, Destination: &o.weights, EnvVars: env("FPM_WEIGHTS"), Usage: "`PATH` of a folder or file of safetensors, or random"},
 		&cli.StringFlag{Name: "hf-overrides", Destination: &o.overrides, EnvVars: env("FPM_HF_OVERRIDES"), Usage: "`JSON` object merged into config.json, such as '{\"num_hidden_layers\":2}'"},
 		&cli.GenericFlag{Name: "weight-seed", Value: &o.weightSeed, EnvVars: env("FPM_WEIGHT_SEED"), Usage: "seed `N` of the random weights"},
 		&cli.StringFlag{Name: "dtype", Value: "auto", Destination: &o.dtype, EnvVars: env("FPM_DTYPE"), Usage: "`TYPE` of weights and activations"},

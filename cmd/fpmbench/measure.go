@@ -13,7 +13,6 @@ import (
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/collective"
 	"github.com/fpmrun/fpmrun/gpu"
-	"github.com/fpmrun/fpmrun/gpu/model"
 	"github.com/fpmrun/fpmrun/rank"
 	"github.com/fpmrun/fpmrun/rank/bench"
 )
@@ -43,13 +42,11 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if err != nil {
 		return err
 	}
-	weights := model.Random(uint64(o.weightSeed.Value), pl.geometry)
-	defer func() { err = errors.Join(err, weights.Close()) }()
 	tensor, err := tensorGroup(ctx, workers)
 	if err != nil {
 		return err
 	}
-	engine, err := newEngine(pl.engine, pl.engineConfig(weights, tensor), o.noAsync)
+	engine, err := newEngine(pl.engine, pl.engineConfig(tensor), o.noAsync)
 	if err != nil {
 		return err
 	}
@@ -63,10 +60,9 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 		return world.Barrier(ctx) // the probe is over
 	}
 	engine = bench.Lead(engine, workers)
-	seed := o.weightSeed.Value
 	own := newOwn(id, auth, engine.Info().Host)
 	pl.bench.Own = own
-	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: o.model, WeightSeed: &seed,
+	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: pl.model, WeightSeed: o.seed(),
 		DPSize: pl.topology.DP, Sizes: sizes, Version: version})
 	return p.lead(ctx, o, pl, engine, world, leaders, runID, own, stopper)
 }

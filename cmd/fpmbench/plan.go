@@ -16,7 +16,9 @@ import (
 // plan is a checked command line: everything that can be known before the ranks meet and weights are made.
 type plan struct {
 	engine   string
+	model    string // name or path
 	geometry *model.Geometry
+	weights  model.Source
 	topology env.Topology
 	bench    bench.Config
 	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
@@ -30,7 +32,7 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 	if err != nil {
 		return nil, err
 	}
-	geometry, err := model.Load(o.model, []byte(o.overrides))
+	geometry, err := model.Load(o.modelName(), []byte(o.overrides))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +48,7 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 		return nil, err
 	}
 	sample := func(name string) int { return o.samples[name].Value }
-	pl := &plan{engine: engine, geometry: geometry, topology: topology}
+	pl := &plan{engine: engine, model: o.modelName(), geometry: geometry, topology: topology}
 	pl.bench = bench.Config{
 		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
 		Samples: artifact.Samples{
@@ -68,7 +70,10 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 	if pl.cannot != nil && !o.dryRun {
 		return nil, pl.cannot
 	}
-	pl.grid, err = bench.Plan(&pl.bench)
+	if pl.grid, err = bench.Plan(&pl.bench); err != nil {
+		return nil, err
+	}
+	pl.weights, err = o.openWeights(geometry, p.log)
 	return pl, err
 }
 
@@ -126,9 +131,9 @@ func skipReason(g *model.Geometry) string {
 }
 
 // engineConfig is what the engine of one worker is built from.
-func (pl *plan) engineConfig(weights model.Source, tp gpu.Group) gpu.Config {
+func (pl *plan) engineConfig(tp gpu.Group) gpu.Config {
 	return gpu.Config{
-		Geometry: pl.geometry, Weights: weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
+		Geometry: pl.geometry, Weights: pl.weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
 		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
 		Graph: pl.bench.Graph, TP: tp,
 	}

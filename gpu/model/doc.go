@@ -13,5 +13,6 @@
 //
 // Tensors are named as in the unsharded Hugging Face checkpoint, and a [Source] fills any rectangle of one,
 // so that each tensor-parallel shard sees the same bits. The arithmetic of random weights is exact integer
-// arithmetic and one rounding; see [Random].
+// arithmetic and one rounding; see [Random]. [OpenCheckpoint] reads safetensors: files are mapped, and of each
+// shard only the pages that hold it are read.
 package model

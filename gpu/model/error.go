@@ -32,3 +32,18 @@ func brief(raw json.RawMessage) string {
 	}
 	return s
 }
+
+// WeightsError is a checkpoint that does not hold the weights of a model: a usage error, to be reported before the
+// weights are loaded.
+type WeightsError struct {
+	File   string // file or folder
+	Tensor string // name of the tensor, "" for the file as a whole
+	Reason string // what is wrong or what would be right
+}
+
+func (e *WeightsError) Error() string {
+	if e.Tensor == "" {
+		return fmt.Sprintf("model: weights %s: %s", e.File, e.Reason)
+	}
+	return fmt.Sprintf("model: weights %s: tensor %q: %s", e.File, e.Tensor, e.Reason)
+}

@@ -47,29 +47,45 @@ func Presets() []string {
 // into the configuration key by key, nested objects too; a null removes a key. An unusable configuration is
 // a *ConfigError, several of them joined.
 func Load(name string, overrides []byte) (*Geometry, error) {
+	keys, err := Config(name, overrides)
+	if err != nil {
+		return nil, err
+	}
+	return parse(newConfig(name, keys))
+}
+
+// Config reads a configuration without asking what it means: its keys after the overrides. See [Load].
+func Config(name string, overrides []byte) (map[string]json.RawMessage, error) {
 	raw, err := read(name)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(name, raw, overrides)
+	return patched(name, raw, overrides)
 }
 
 // Parse reads a geometry from the text of a config.json; name is what errors call it.
 func Parse(name string, raw, overrides []byte) (*Geometry, error) {
-	keys, err := object(name, raw)
+	keys, err := patched(name, raw, overrides)
 	if err != nil {
 		return nil, err
 	}
-	if len(overrides) > 0 {
-		patch, err := object("overrides (--hf-overrides) of "+name, overrides)
-		if err != nil {
-			return nil, err
-		}
-		if err := merge(keys, patch); err != nil {
-			return nil, &ConfigError{Config: name, Reason: err.Error()}
-		}
-	}
 	return parse(newConfig(name, keys))
+}
+
+// patched merges overrides into the text of a configuration.
+func patched(name string, raw, overrides []byte) (map[string]json.RawMessage, error) {
+	keys, err := object(name, raw)
+	if err != nil || len(overrides) == 0 {
+		return keys, err
+	}
+	patch, err := object("overrides (--hf-overrides) of "+name, overrides)
+	if err != nil {
+		return nil, err
+	}
+	if err := merge(keys, patch); err != nil {
+		return nil, &ConfigError{Config: name, Reason: err.Error()}
+	}
+	return keys, nil
 }
 
 func preset(name string) ([]byte, bool) {

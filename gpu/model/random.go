@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
-	"sync"
 )
 
 // Constants of the random weights. A kernel that repeats the steps that [Random] lists gets the same bits.
@@ -67,19 +65,10 @@ func (r *random) Fill(name string, rect Rect, dst []float32) error {
 	if isNorm(name) {
 		offset = 1
 	}
-	const worth = 1 << 16 // elements that pay for a goroutine
-	parts := min(runtime.GOMAXPROCS(0), len(dst)/worth+1, max(rect.Rows, 1))
-	var wg sync.WaitGroup
-	for p := range parts {
-		lo, hi := rect.Rows*p/parts, rect.Rows*(p+1)/parts
-		wg.Go(func() {
-			for row := lo; row < hi; row++ {
-				first := uint64(rect.Row+row)*uint64(t.Cols()) + uint64(rect.Col)
-				fillRandom(dst[row*rect.Cols:(row+1)*rect.Cols], seed, first, r.scale, offset)
-			}
-		})
-	}
-	wg.Wait()
+	eachRow(rect.Rows, rect.Cols, func(row int) {
+		first := uint64(rect.Row+row)*uint64(t.Cols()) + uint64(rect.Col)
+		fillRandom(dst[row*rect.Cols:(row+1)*rect.Cols], seed, first, r.scale, offset)
+	})
 	return nil
 }
 
