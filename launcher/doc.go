@@ -1,8 +1,7 @@
 // Package launcher starts one process per rank on this host, watches them, and leaves nothing behind.
 //
 //	plan, err := launcher.NewPlan(launcher.Options{...})   // who runs what, where and with which environment
-//	job, err := launcher.Prepare(plan)                      // job folder, token, state pages, rendezvous port
-//	end := job.Run(ctx, launcher.Streams{...})               // spawn, watch, stop
+//	end := launcher.Run(ctx, plan, launcher.Streams{...})   // spawn, watch, stop, and again where restarts are allowed
 //	os.Exit(end.Status)
 //
 // # Two processes

@@ -6,9 +6,23 @@ import (
 	"time"
 )
 
+// Class says whose an exit status is, since a rank may exit with any.
+type Class string
+
+// The classes.
+const (
+	Success    Class = "success"     // 0
+	ByRank     Class = "rank"        // of the rank that failed first
+	ByTimeout  Class = "timeout"     // 124
+	BySignal   Class = "signal"      // 128 + the signal that the launcher got
+	NotStarted Class = "not-started" // 126 or 127
+	ByLauncher Class = "launcher"    // 1, a failure of the launcher's own
+)
+
 // End is how a job ended.
 type End struct {
 	Status int    // exit status of the job
+	Class  Class  // whose status it is
 	Cause  *Exit  // the first cause of a failure; nil when every rank succeeded or none is to blame
 	Reason string // why the launcher stopped the job, when it did: a signal or its timeout
 	Exits  []Exit // of the ranks that ended, in the order of their ends

@@ -157,13 +157,13 @@ func (k *keeper) spawn(started chan<- struct{}) {
 // tell writes a notice; k.mu is held. A front that is gone is noticed where commands are read.
 func (k *keeper) tell(n notice) { _ = k.out.Encode(n) }
 
-// reap collects every child that ends: ranks, whose end the front is told, and orphans that they left. It ends when all
+// reap collects every child that ends or stops: ranks, of which the front is told, and orphans that they left. It ends when all
 // ranks were started and no child is left.
 func (k *keeper) reap(started <-chan struct{}) {
 	for range started {
 		for {
 			var info unix.Siginfo
-			err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
+			err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
 			if err == nil {
 				k.collect()
 			} else if err != unix.EINTR {
@@ -173,20 +173,25 @@ func (k *keeper) reap(started <-chan struct{}) {
 	}
 }
 
-// collect reaps all children that have ended.
+// collect reaps all children that have ended, and takes note of those that have stopped.
 func (k *keeper) collect() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for {
 		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil || pid <= 0 {
 			return
 		}
-		if rank, ok := k.pids[pid]; ok {
+		rank, ok := k.pids[pid]
+		switch {
+		case !ok:
+		case ws.Stopped():
+			k.tell(notice{Rank: rank, Stopped: true})
+		default:
 			delete(k.pids, pid)
 			k.tell(notice{Rank: rank, Exited: true, Status: ws})
 		}

@@ -29,11 +29,12 @@ type order struct {
 
 // notice is what happened to a rank.
 type notice struct {
-	Rank   int                `json:"rank"`
-	PID    int                `json:"pid,omitempty"`    // it was started
-	Failed syscall.Errno      `json:"failed,omitempty"` // it could not be started
-	Exited bool               `json:"exited,omitempty"` // it ended, with the status
-	Status syscall.WaitStatus `json:"status,omitempty"`
+	Rank    int                `json:"rank"`
+	PID     int                `json:"pid,omitempty"`     // it was started
+	Failed  syscall.Errno      `json:"failed,omitempty"`  // it could not be started
+	Stopped bool               `json:"stopped,omitempty"` // a signal stopped it
+	Exited  bool               `json:"exited,omitempty"`  // it ended, with the status
+	Status  syscall.WaitStatus `json:"status,omitempty"`
 }
 
 // send writes an order and hands descriptors over with its first byte.

@@ -17,9 +17,18 @@ type FailurePolicy string
 
 // The failure policies.
 const (
-	Kill   FailurePolicy = "kill"   // the others are stopped
+	Stop   FailurePolicy = "stop"   // the others are stopped
 	Wait   FailurePolicy = "wait"   // the others run to their end, the job fails
 	Ignore FailurePolicy = "ignore" // the others run to their end, the job succeeds if anything was started
+)
+
+// QuitPolicy says what SIGQUIT does.
+type QuitPolicy string
+
+// The quit policies.
+const (
+	Report QuitPolicy = "report" // the state of every rank is printed, and the job goes on
+	Dump   QuitPolicy = "dump"   // and the ranks get the signal: those in Go print their stacks and die
 )
 
 // Segment is one program of a job and how many ranks run it.
@@ -43,7 +52,9 @@ type Options struct {
 	Timeout      time.Duration  // limit of the whole job; 0 is none
 	KillGrace    time.Duration  // time between the stop signal and SIGKILL; 0 is 10 s
 	KillSignal   syscall.Signal // stop signal; 0 is SIGTERM
-	OnFailure    FailurePolicy  // "" is Kill
+	OnFailure    FailurePolicy  // "" is Stop
+	OnQuit       QuitPolicy     // "" is Report
+	Restarts     int            // how often a job that failed is started again
 	JoinTimeout  time.Duration  // how long ranks may take to find each other; 0 is the ranks' default
 	FlushPartial time.Duration  // a line without its newline is printed after; 0 is 100 ms, negative is never
 
@@ -54,6 +65,8 @@ type Options struct {
 	Files     map[int]Files // with OutputDir: which outputs of a rank are written there; OtherRanks is for ranks without an entry; nil is both
 	Show      []int         // ranks that reach the console; nil is all
 	Status    time.Duration // interval of the line of liveness; 0 is none
+
+	attempt int // restarts so far
 }
 
 // Files are outputs of a rank that are written into the output folder.
@@ -78,6 +91,7 @@ const (
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
+	Events   io.Writer // one JSON object a line for whatever happens; nil is none
 }
 
 // validate fills defaults in and reports every problem at once.
@@ -108,10 +122,20 @@ func (o *Options) validate() error {
 	}
 	switch o.OnFailure {
 	case "":
-		o.OnFailure = Kill
-	case Kill, Wait, Ignore:
+		o.OnFailure = Stop
+	case Stop, Wait, Ignore:
 	default:
-		errs = append(errs, fmt.Errorf("--on-failure %s: want kill, wait or ignore", o.OnFailure))
+		errs = append(errs, fmt.Errorf("--on-failure %s: want stop, wait or ignore", o.OnFailure))
+	}
+	switch o.OnQuit {
+	case "":
+		o.OnQuit = Report
+	case Report, Dump:
+	default:
+		errs = append(errs, fmt.Errorf("--on-quit %s: want report or dump", o.OnQuit))
+	}
+	if o.Restarts < 0 {
+		errs = append(errs, fmt.Errorf("--restarts %d: want 0 or more", o.Restarts))
 	}
 	if o.KillGrace == 0 {
 		o.KillGrace = 10 * time.Second

@@ -52,6 +52,13 @@ func (w *watch) lastWords() {
 	}
 	slices.Sort(victims)
 	if len(victims) > 0 && (w.end.Cause != nil || w.end.Reason != "") {
+		for _, rank := range victims {
+			e := Event{}
+			if w.end.Cause != nil {
+				e.Cause = &w.end.Cause.Rank
+			}
+			w.event("victim", rank, e)
+		}
 		w.tell("stopped or failed because of it: rank " + strings.Trim(strings.ReplaceAll(fmt.Sprint(victims), " ", ", "), "[]"))
 	}
 	if w.end.Err != nil {
@@ -65,31 +72,50 @@ func (w *watch) lastWords() {
 	}
 }
 
-// report prints what every rank that lives is doing.
+// report prints what every rank that has not ended is doing.
 func (w *watch) report() {
-	for _, rank := range slices.Sorted(maps.Keys(w.live)) {
-		w.tell(fmt.Sprintf("rank %d (pid %d) %s", rank, w.live[rank], w.doing(rank)))
+	ended := map[int]bool{}
+	for _, e := range w.end.Exits {
+		ended[e.Rank] = true
+	}
+	for rank := range w.plan.Ranks {
+		pid, known := w.live[rank]
+		switch {
+		case ended[rank]:
+		case !known:
+			w.event("state", rank, Event{Text: beingStarted})
+			w.tell(fmt.Sprintf("rank %d %s", rank, beingStarted))
+		default:
+			text, e := w.doing(rank)
+			e.PID, e.Text = pid, text
+			w.event("state", rank, e)
+			w.tell(fmt.Sprintf("rank %d (pid %d) %s", rank, pid, text))
+		}
 	}
 }
 
+const beingStarted = "is being started"
+
 // doing says what a rank waits for, as far as it can be known from outside.
-func (w *watch) doing(rank int) string {
+func (w *watch) doing(rank int) (string, Event) {
 	process := fmt.Sprintf("process state %c", processState(w.live[rank]))
 	snap, err := state.Read(w.folder.page(rank))
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s, state page unreadable: %v", process, err)
+		return fmt.Sprintf("%s, state page unreadable: %v", process, err), Event{}
 	case snap.PID == 0:
-		return process + ", does not use the collective library; last line: " + quoteLast(w.streams[2*rank].lastLine())
+		return process + ", does not use the collective library; last line: " + quoteLast(w.streams[2*rank].lastLine()), Event{}
 	case len(snap.Current) == 0:
-		return fmt.Sprintf("%s, %s, in no collective operation", process, snap.Phase)
+		return fmt.Sprintf("%s, %s, in no collective operation", process, snap.Phase), Event{}
 	}
 	op := snap.Current[len(snap.Current)-1]
 	text := fmt.Sprintf("%s, in %s #%d for %.1fs", process, op.Op, op.Seq, time.Since(op.Since).Seconds())
+	e := Event{Op: op.Op, Seq: op.Seq}
 	if op.Waiting >= 0 {
 		text += fmt.Sprintf(", waiting for rank %d", op.Waiting)
+		e.Waiting = &op.Waiting
 	}
-	return text
+	return text, e
 }
 
 func quoteLast(line string) string {

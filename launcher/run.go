@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"sync"
 	"syscall"
 	"time"
@@ -17,41 +16,10 @@ import (
 // causeWindow is how long after the first failing exit the cause is chosen: the failure of one rank makes others fail.
 const causeWindow = 100 * time.Millisecond
 
-// watched are the signals that the front handles.
-var watched = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
-	syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGPIPE}
-
-// Run starts a plan and returns when nothing of it is left. Signals that this process gets while it runs go to the ranks.
-// The caller's stderr gets one line that names the cause of a failure.
-func Run(ctx context.Context, p *Plan, s Streams) End {
-	signals := make(chan os.Signal, 16)
-	for _, sig := range watched {
-		if !signal.Ignored(sig) || sig == syscall.SIGPIPE {
-			signal.Notify(signals, sig)
-		}
-	}
-	defer signal.Stop(signals)
-	j, err := start(p, s)
-	if err != nil {
-		return End{Status: 1, Err: err}
-	}
-	w := &watch{job: j, began: time.Now(), live: map[int]int{}, left: len(p.Ranks), over: make(chan struct{}),
-		lines: make(chan string, maxLines), said: make(chan struct{})}
-	go w.speak()
-	if w.host, err = os.Hostname(); err != nil {
-		w.host = "unknown"
-	}
-	w.copyOutput()
-	if len(j.stdin) > 0 {
-		go j.feed(s.In)
-	}
-	w.loop(ctx, signals)
-	return w.finish()
-}
-
 // watch is a job that runs, seen from the front.
 type watch struct {
 	*job
+	*session
 	began   time.Time
 	host    string
 	outputs sync.WaitGroup
@@ -59,13 +27,26 @@ type watch struct {
 	lines   chan string   // of the launcher's own, on their way to stderr
 	said    chan struct{} // closed when all of them are printed
 
-	live  map[int]int // rank -> pid
-	left  int         // ranks that have not ended
-	end   End
-	stop  bool // the ranks were told to stop
-	chose bool // the cause was chosen
+	live   map[int]int  // rank -> pid
+	left   int          // ranks that have not ended
+	joined map[int]bool // ranks whose join was told
+	end    End
+	stop   bool // the ranks were told to stop
+	chose  bool // the cause was chosen
 
-	window, grace, limit, status <-chan time.Time
+	suspending     *suspension
+	grace          *limit
+	window, status <-chan time.Time
+}
+
+func newWatch(j *job, c *session) *watch {
+	w := &watch{job: j, session: c, began: time.Now(), live: map[int]int{}, left: len(j.plan.Ranks), joined: map[int]bool{},
+		over: make(chan struct{}), lines: make(chan string, maxLines), said: make(chan struct{}), grace: &limit{}}
+	var err error
+	if w.host, err = os.Hostname(); err != nil {
+		w.host = "unknown"
+	}
+	return w
 }
 
 func (w *watch) copyOutput() {
@@ -75,16 +56,19 @@ func (w *watch) copyOutput() {
 }
 
 // loop handles what happens until no rank is left.
-func (w *watch) loop(ctx context.Context, signals <-chan os.Signal) {
+func (w *watch) loop(ctx context.Context) {
 	notices, lost := w.notices()
 	o := &w.plan.options
-	if o.Timeout > 0 {
-		w.limit = time.After(o.Timeout)
-	}
 	if o.Status > 0 {
 		ticker := time.NewTicker(o.Status)
 		defer ticker.Stop()
 		w.status = ticker.C
+	}
+	var joins <-chan time.Time
+	if w.events != nil {
+		ticker := time.NewTicker(joinInterval)
+		defer ticker.Stop()
+		joins = ticker.C
 	}
 	done := ctx.Done()
 	for w.left > 0 {
@@ -94,21 +78,26 @@ func (w *watch) loop(ctx context.Context, signals <-chan os.Signal) {
 		case err := <-lost:
 			w.keeperLost(err)
 			return
-		case sig := <-signals:
+		case sig := <-w.signals:
 			w.signal(sig.(syscall.Signal))
 		case <-w.window:
 			w.window = nil
 			w.decide()
-		case <-w.grace:
+		case <-w.grace.C:
 			w.send(syscall.SIGKILL)
-		case <-w.limit:
+		case <-w.suspendLimit():
+			w.stopHere()
+		case <-joins:
+			w.lookForJoins()
+		case <-w.limit.C:
+			w.event("timeout", -1, Event{Seconds: o.Timeout.Seconds()})
 			w.report() // only queued: the ranks are stopped at once
-			w.stopFor(fmt.Sprintf("timeout of %v", o.Timeout), 124)
+			w.stopFor(fmt.Sprintf("timeout of %v", o.Timeout), 124, ByTimeout)
 		case <-w.status:
 			w.liveness()
 		case <-done:
 			done = nil
-			w.stopFor(context.Cause(ctx).Error(), 128+int(syscall.SIGTERM))
+			w.stopFor(context.Cause(ctx).Error(), 128+int(syscall.SIGTERM), BySignal)
 		}
 	}
 	w.decide()
@@ -140,8 +129,11 @@ func (w *watch) notice(n notice) {
 	case n.Failed != 0:
 		w.left--
 		w.notStarted(n)
+	case n.Stopped:
+		w.rankStopped(n.Rank)
 	case n.Exited:
 		w.left--
+		w.lookForJoin(n.Rank)
 		e := Exit{Rank: n.Rank, PID: w.live[n.Rank], Status: n.Status.ExitStatus(), After: time.Since(w.began), Stopped: w.stop}
 		code := state.Exit{Status: e.Status}
 		if n.Status.Signaled() {
@@ -152,11 +144,16 @@ func (w *watch) notice(n notice) {
 		w.folder.job.SetExit(n.Rank, code)
 		delete(w.live, n.Rank)
 		w.end.Exits = append(w.end.Exits, e)
+		w.exited(e)
+		if w.suspending != nil {
+			w.suspended()
+		}
 		if e.failed() && !w.stop && w.window == nil && !w.chose {
 			w.window = time.After(causeWindow)
 		}
 	default:
 		w.live[n.Rank] = n.PID
+		w.event("start", n.Rank, Event{PID: n.PID, Host: w.host})
 	}
 }
 
@@ -171,7 +168,7 @@ func (w *watch) notStarted(n notice) {
 	}
 	r := w.plan.Ranks[n.Rank]
 	w.end.Err = &NotFoundError{Program: r.Args[0], Status: status, Reason: "cannot be started: " + n.Failed.Error()}
-	w.stopFor("", status)
+	w.stopFor("", status, NotStarted)
 }
 
 // decide chooses the cause once, and stops the others where that is the policy.
@@ -187,7 +184,7 @@ func (w *watch) decide() {
 	chosen := *c
 	chosen.Last = w.streams[2*chosen.Rank+1].lastLine()
 	w.end.Cause = &chosen
-	if w.plan.options.OnFailure == Kill && w.left > 0 {
+	if w.plan.options.OnFailure == Stop && w.left > 0 {
 		w.stopAll()
 		w.tell(w.describe(chosen) + "; stopping the others")
 	}
@@ -203,9 +200,9 @@ func (w *watch) blames(rank int) int {
 }
 
 // stopFor stops the job for a reason of the launcher's own.
-func (w *watch) stopFor(reason string, status int) {
+func (w *watch) stopFor(reason string, status int, class Class) {
 	if w.end.Reason == "" {
-		w.end.Reason, w.end.Status = reason, status
+		w.end.Reason, w.end.Status, w.end.Class = reason, status, class
 	}
 	if !w.stop {
 		w.stopAll()
@@ -217,7 +214,7 @@ func (w *watch) stopAll() {
 	w.stop = true
 	w.send(w.plan.options.KillSignal)
 	w.send(syscall.SIGCONT) // a stopped rank sees the signal only when it goes on
-	w.grace = time.After(w.plan.options.KillGrace)
+	w.grace = newLimit(w.plan.options.KillGrace)
 }
 
 // send signals the process groups of all ranks that live.
@@ -234,7 +231,7 @@ func (w *watch) keeperLost(err error) {
 	}
 	killMarked(w.plan.RunID)
 	w.end.Err = fmt.Errorf("launcher: the keeper of the ranks died: %w", err)
-	w.end.Status = 1
+	w.end.Status, w.end.Class = 1, ByLauncher
 }
 
 // finish collects what is left and says how the job ended.
@@ -254,6 +251,7 @@ func (w *watch) finish() End {
 	}()
 	if !w.inTime(printed) {
 		w.end.Err = errors.New("launcher: the console does not take what the ranks printed; the rest is lost")
+		w.tellEnd()
 		return w.abandon(<-cleaned)
 	}
 	for _, s := range w.streams {
@@ -268,25 +266,32 @@ func (w *watch) finish() End {
 	}
 	w.judge()
 	w.lastWords()
+	w.tellEnd()
 	close(w.lines)
 	w.inTime(w.said)
 	return w.abandon(<-cleaned)
 }
 
-// inTime waits for something that needs the console. A job that was stopped does not wait for ever for a reader that
-// does not read.
+// inTime waits for something that needs the console. A job that was stopped, or is now, does not wait for ever for a
+// reader that does not read.
 func (w *watch) inTime(done <-chan struct{}) bool {
-	if w.end.Reason == "" {
-		<-done
-		return true
+	over := &limit{}
+	if w.end.Reason != "" {
+		over = newLimit(w.plan.options.KillGrace)
+		defer over.stop()
 	}
-	limit := time.NewTimer(w.plan.options.KillGrace)
-	defer limit.Stop()
-	select {
-	case <-done:
-		return true
-	case <-limit.C:
-		return false
+	for {
+		select {
+		case <-done:
+			return true
+		case <-over.C:
+			return false
+		case sig := <-w.signals:
+			if s := sig.(syscall.Signal); ends(s) {
+				w.end.Reason, w.end.Status, w.end.Class = s.String(), 128+int(s), BySignal
+				return false
+			}
+		}
 	}
 }
 
@@ -298,17 +303,19 @@ func (w *watch) abandon(cleaned error) End {
 	return w.end
 }
 
-// judge fills in the job's exit status.
+// judge fills in the job's exit status and its class.
 func (w *watch) judge() {
 	switch {
 	case w.end.Status != 0: // stopped by the launcher
 	case w.end.Cause != nil && w.plan.options.OnFailure != Ignore:
-		w.end.Status = w.end.Cause.Status
+		w.end.Status, w.end.Class = w.end.Cause.Status, ByRank
 	case w.end.Err != nil:
-		w.end.Status = 1
+		w.end.Status, w.end.Class = 1, ByLauncher
 		var missing *NotFoundError
 		if errors.As(w.end.Err, &missing) {
-			w.end.Status = missing.Status
+			w.end.Status, w.end.Class = missing.Status, NotStarted
 		}
+	default:
+		w.end.Class = Success
 	}
 }

@@ -1,10 +1,11 @@
 package launcher
 
-import (
-	"os"
-	"syscall"
-	"time"
-)
+import "syscall"
+
+// ends reports whether a signal asks a program to end.
+func ends(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGTERM || sig == syscall.SIGHUP
+}
 
 // signal passes a signal on to the ranks. Those that end a program also stop the job; the second interrupt ends it at
 // once.
@@ -17,43 +18,20 @@ func (w *watch) signal(sig syscall.Signal) {
 			}
 			return
 		}
-		w.end.Reason, w.end.Status = sig.String(), 128+int(sig)
+		w.end.Reason, w.end.Status, w.end.Class = sig.String(), 128+int(sig), BySignal
 		w.stop = true
 		w.send(sig)
-		w.grace = time.After(w.plan.options.KillGrace)
+		w.grace = newLimit(w.plan.options.KillGrace)
 	case syscall.SIGUSR1, syscall.SIGUSR2:
 		w.send(sig)
 	case syscall.SIGQUIT:
 		w.report()
+		if w.plan.options.OnQuit == Dump {
+			w.send(sig)
+		}
 	case syscall.SIGTSTP:
 		w.suspend()
 	case syscall.SIGCONT:
-		w.folder.job.Resume()
-		w.send(syscall.SIGCONT)
+		w.proceed()
 	}
-}
-
-// suspendGrace is how long ranks may take to stop by themselves.
-const suspendGrace = time.Second
-
-// suspend stops the ranks and then this process, as a terminal's Ctrl-Z asks. It returns when the process goes on.
-func (w *watch) suspend() {
-	w.folder.job.Pause()
-	w.send(syscall.SIGTSTP)
-	for deadline := time.Now().Add(suspendGrace); time.Now().Before(deadline) && !w.allStopped(); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	w.send(syscall.SIGSTOP)
-	// The continue signal that ends the stop also arrives as a signal, which lets the ranks go on.
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-}
-
-// allStopped reports whether every rank's process is stopped.
-func (w *watch) allStopped() bool {
-	for _, pid := range w.live {
-		if letter := processState(pid); letter != 'T' && letter != 't' {
-			return false
-		}
-	}
-	return true
 }

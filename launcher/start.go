@@ -53,7 +53,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 		}
 		j.ports = append(j.ports, port)
 	}
-	if dir := p.options.OutputDir; dir != "" {
+	if dir := p.options.outputDir(); dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return j, fmt.Errorf("--output-dir: %w", err)
 		}
@@ -142,7 +142,7 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			st.tag = fmt.Sprintf("[%*d]", len(strconv.Itoa(len(j.plan.Ranks)-1)), r.Rank)
 		}
 		if o.writes(r.Rank, k) {
-			if err := st.createFile(o.OutputDir, suffix); err != nil {
+			if err := st.createFile(o.outputDir(), suffix); err != nil {
 				return fmt.Errorf("--output-dir: %w", err)
 			}
 		}

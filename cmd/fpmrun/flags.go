@@ -17,8 +17,9 @@ type options struct {
 	env                                  cli.StringSlice
 	envFile, dir, outputDir, stdin, show string
 	redirects                            redirects
-	onFailure                            flagvalue.Choice
-	killSignal                           string
+	onFailure, onQuit                    flagvalue.Choice
+	restarts                             flagvalue.Count
+	killSignal, events                   string
 	tag, timestamp, tee, dryRun, json    bool
 	module                               bool
 	timeout, grace, join, flush, status  flagvalue.Duration
@@ -30,7 +31,8 @@ func (o *options) flags() []cli.Flag {
 	for _, c := range []*flagvalue.Count{&o.np, &o.tp, &o.pp, &o.pcp, &o.dp} {
 		c.Low = 1
 	}
-	o.onFailure = flagvalue.Choice{Value: "kill", Allowed: []string{"kill", "wait", "ignore"}}
+	o.onFailure = flagvalue.Choice{Value: "stop", Allowed: []string{"stop", "wait", "ignore", "kill"}} // kill is stop's other name
+	o.onQuit = flagvalue.Choice{Value: "report", Allowed: []string{"report", "dump"}}
 	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
 	o.stdin, o.killSignal = "0", "TERM"
 	return []cli.Flag{
@@ -54,9 +56,12 @@ func (o *options) flags() []cli.Flag {
 		value(&o.grace, "kill-grace"),
 		text(&o.killSignal, "kill-signal"),
 		value(&o.onFailure, "on-failure"),
+		value(&o.onQuit, "on-quit"),
+		value(&o.restarts, "restarts", "max-restarts"),
 		value(&o.join, "join-timeout"),
 		value(&o.flush, "flush-partial"),
 		value(&o.status, "status-interval"),
+		text(&o.events, "events"),
 		on(&o.dryRun, "dry-run"),
 		on(&o.json, "json"),
 		on(new(bool), "allow-run-as-root"),

@@ -23,13 +23,17 @@ Input and output
   --stdin RANK           rank that reads stdin (0); all or none
   --flush-partial D      print a line without newline after D (100ms); 0: never
 Failure and end
-  --on-failure WORD      of one rank: kill, wait for or ignore the others (kill)
+  --on-failure WORD      of one rank: stop the others (stop), wait for them, or
+                         ignore it
+  --restarts N           start all ranks again, at most N times, after a failure
   --timeout D            stop the job after D, status 124
   --kill-grace D         between the stop signal and SIGKILL (10s)
   --kill-signal NAME     that stops ranks (TERM)
   --join-timeout D       that ranks may take to find each other (2m)
 Looking
+  --events FILE|fd:N     write what happens as one JSON object a line
   --status-interval D    print a line of liveness every D
+  --on-quit WORD         of SIGQUIT: report every rank's state; dump: send it on
   --dry-run              print what would be started; --json: as JSON
 
 After ':' come a further program and its own -np, -x and --wdir. D is 90s, 15m

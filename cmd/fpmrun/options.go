@@ -31,14 +31,45 @@ func (o *options) run(ctx context.Context, args, environ []string, s launcher.St
 	if o.dryRun {
 		return 0, o.print(plan, s)
 	}
-	return launcher.Run(ctx, plan, s).Status, nil
+	if o.events == "" {
+		return launcher.Run(ctx, plan, s).Status, nil
+	}
+	file, err := openEvents(o.events)
+	if err != nil {
+		return 0, exit.AsUsage(err)
+	}
+	s.Events = file
+	return launcher.Run(ctx, plan, s).Status, file.Close()
+}
+
+// openEvents opens the file, or takes the open descriptor, that events are written to. The ranks do not inherit it.
+func openEvents(name string) (*os.File, error) {
+	number, ok := strings.CutPrefix(name, "fd:")
+	if !ok {
+		file, err := os.Create(name)
+		if err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
+		return file, nil
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 0 {
+		return nil, fmt.Errorf("--events %s: want fd:N with the number of an open descriptor, such as fd:3", name)
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return nil, fmt.Errorf("--events %s: descriptor %d is not open for writing; as in --events fd:3 3>job.jsonl", name, fd)
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // launcher turns the command line into the launcher's options.
 func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 	lo := launcher.Options{
 		Topology: env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value},
-		Environ:  environ, Timeout: time.Duration(o.timeout), KillGrace: time.Duration(o.grace), OnFailure: launcher.FailurePolicy(o.onFailure.Value),
+		Environ:  environ, Timeout: time.Duration(o.timeout), KillGrace: time.Duration(o.grace), OnFailure: launcher.FailurePolicy(strings.Replace(o.onFailure.Value, "kill", "stop", 1)),
+		OnQuit: launcher.QuitPolicy(o.onQuit.Value), Restarts: o.restarts.Value,
 		JoinTimeout: time.Duration(o.join), FlushPartial: time.Duration(o.flush), Status: time.Duration(o.status),
 		Tag: o.tag, Timestamp: o.timestamp, OutputDir: o.outputDir, Tee: o.tee, Files: o.redirects.files,
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fpmrun/fpmrun/launcher"
@@ -65,6 +67,17 @@ func TestScripts(t *testing.T) {
 				left, err := filepath.Glob(filepath.Join(ts.Getenv("WORK"), "fpmrun-*"))
 				if err != nil || len(left) > 0 {
 					ts.Fatalf("job folders left: %v (%v)", left, err)
+				}
+			},
+			// dialogue FILE WANT compares events with expected ones, without what differs from run to run.
+			"dialogue": func(ts *testscript.TestScript, _ bool, args []string) {
+				got := ts.ReadFile(args[0])
+				for _, r := range []struct{ field, sign string }{{"time", "T"}, {"run_id", "R"}, {"host", "H"}, {"pid", "P"}, {"seconds", "S"}} {
+					got = regexp.MustCompile(`"`+r.field+`":("[^"]*"|[0-9.e+-]+)`).ReplaceAllString(got, `"`+r.field+`":`+r.sign)
+				}
+				got = regexp.MustCompile(`(?m)("event":"state".*"text":)"(\\"|[^"])*"`).ReplaceAllString(got, "${1}X")
+				if diff := cmp.Diff(strings.Split(ts.ReadFile(args[1]), "\n"), strings.Split(got, "\n")); diff != "" {
+					ts.Fatalf("%s differs from %s (-want +got)\n%s", args[0], args[1], diff)
 				}
 			},
 			// lines FILE N checks a number of lines.

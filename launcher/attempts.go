@@ -1,0 +1,122 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// watched are the signals that the front handles.
+var watched = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGPIPE}
+
+// session is what all attempts of a job share.
+type session struct {
+	signals <-chan os.Signal
+	events  *eventLog
+	limit   *limit // of the whole job
+	attempt int
+}
+
+// Run starts a plan and returns when nothing of it is left. A job that fails because of its ranks is started again, with
+// a new run id, token and ports, as often as the plan allows; the last attempt counts. Signals that this process gets
+// while it runs go to the ranks. The caller's stderr gets one line that names the cause of a failure.
+func Run(ctx context.Context, p *Plan, s Streams) End {
+	signals := make(chan os.Signal, 16)
+	for _, sig := range watched {
+		if !signal.Ignored(sig) || sig == syscall.SIGPIPE {
+			signal.Notify(signals, sig)
+		}
+	}
+	defer signal.Stop(signals)
+	c := &session{signals: signals, events: newEventLog(s.Events), limit: newLimit(p.options.Timeout)}
+	defer c.limit.stop()
+	for {
+		end := c.run(ctx, p, s)
+		if end.Class != ByRank || c.attempt >= p.options.Restarts {
+			return c.close(end, s.Err)
+		}
+		c.attempt++
+		fmt.Fprintf(s.Err, "fpmrun: starting all ranks again, restart %d of %d\n", c.attempt, p.options.Restarts)
+		next, err := p.again()
+		if err != nil {
+			fmt.Fprintf(s.Err, "fpmrun: %v\n", err)
+			return c.close(End{Status: 1, Class: ByLauncher, Err: err}, s.Err)
+		}
+		p = next
+	}
+}
+
+// again is a plan for the next attempt.
+func (p *Plan) again() (*Plan, error) {
+	o := p.options
+	o.attempt++
+	return NewPlan(o)
+}
+
+// outputDir is the folder of an attempt's output files: those of earlier attempts stay.
+func (o *Options) outputDir() string {
+	if o.attempt == 0 || o.OutputDir == "" {
+		return o.OutputDir
+	}
+	return filepath.Join(o.OutputDir, fmt.Sprintf("restart-%d", o.attempt))
+}
+
+// run makes one attempt.
+func (c *session) run(ctx context.Context, p *Plan, s Streams) End {
+	j, err := start(p, s)
+	if err != nil {
+		fmt.Fprintf(s.Err, "fpmrun: %v\n", err)
+		return End{Status: 1, Class: ByLauncher, Err: err}
+	}
+	w := newWatch(j, c)
+	go w.speak()
+	w.copyOutput()
+	if len(j.stdin) > 0 {
+		go j.feed(s.In)
+	}
+	w.loop(ctx)
+	return w.finish()
+}
+
+// eventsGrace is how long a job that was stopped waits for the reader of its events.
+const eventsGrace = time.Second
+
+// close ends the event log. A job that was stopped, or is now, does not wait for ever for a reader that does not read.
+func (c *session) close(end End, stderr io.Writer) End {
+	if c.events == nil {
+		return end
+	}
+	c.events.close()
+	over := &limit{}
+	if end.Class == BySignal || end.Class == ByTimeout {
+		over = newLimit(eventsGrace)
+	}
+	for written := false; !written; {
+		select {
+		case <-c.events.done:
+			written = true
+		case <-over.C:
+			return end
+		case sig := <-c.signals:
+			if s := sig.(syscall.Signal); ends(s) {
+				end.Status, end.Class, end.Reason = 128+int(s), BySignal, s.String()
+				return end
+			}
+		}
+	}
+	if err := c.events.failure(); err != nil {
+		fmt.Fprintf(stderr, "fpmrun: %v\n", err)
+		end.Err = errors.Join(end.Err, err)
+		if end.Status == 0 {
+			end.Status, end.Class = 1, ByLauncher
+		}
+	}
+	return end
+}

@@ -1,0 +1,79 @@
+package launcher
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+// suspendGrace is how long ranks may take to stop by themselves.
+const suspendGrace = time.Second
+
+// suspension is a stop of the whole job that is under way, as a terminal's Ctrl-Z asks for.
+type suspension struct {
+	stopped map[int]bool // ranks whose process has stopped
+	limit   *limit       // for those that have not
+}
+
+// suspend asks the ranks to stop. The job is suspended when all have, or when they had their time.
+func (w *watch) suspend() {
+	if w.suspending != nil {
+		return
+	}
+	w.folder.job.Pause()
+	w.suspending = &suspension{stopped: map[int]bool{}, limit: newLimit(suspendGrace)}
+	w.send(syscall.SIGTSTP)
+	w.suspended()
+}
+
+// rankStopped and rankContinued are told by the keeper.
+func (w *watch) rankStopped(rank int) {
+	if w.suspending != nil {
+		w.suspending.stopped[rank] = true
+		w.suspended()
+	}
+}
+
+// suspended stops this process once every rank that lives has stopped.
+func (w *watch) suspended() {
+	for rank := range w.live {
+		if !w.suspending.stopped[rank] {
+			return
+		}
+	}
+	w.stopHere()
+}
+
+// stopHere stops the ranks that have not done so, and this process. The signal that lets it go on also arrives as a signal,
+// which lets the ranks go on.
+func (w *watch) stopHere() {
+	w.suspending.limit.stop()
+	w.suspending = nil
+	w.send(syscall.SIGSTOP)
+	w.limits(func(l *limit) { l.pause() })
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+}
+
+// proceed lets the ranks and the job's time limits go on.
+func (w *watch) proceed() {
+	if w.suspending != nil {
+		w.suspending.limit.stop()
+		w.suspending = nil
+	}
+	w.folder.job.Resume()
+	w.send(syscall.SIGCONT)
+	w.limits(func(l *limit) { l.resume() })
+}
+
+func (w *watch) limits(do func(*limit)) {
+	do(w.limit)
+	do(w.grace)
+}
+
+// suspendLimit is the channel of a suspension's limit; nil without one.
+func (w *watch) suspendLimit() <-chan time.Time {
+	if w.suspending == nil {
+		return nil
+	}
+	return w.suspending.limit.C
+}
