@@ -12,7 +12,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test check vet unit race fuzz bench bench-peers clean FORCE
+.PHONY: build run test check vet unit race fuzz stress bench bench-peers clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -46,6 +46,10 @@ fuzz:
 	    echo "fuzz $$package $$target"; \
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 	  done; done
+
+# Minutes of what `make test` tries for seconds.
+stress: build
+	scripts/stress-collective.sh
 
 # What a change must pass before it is handed in, beside the tests.
 check: vet $(GOLANGCI)

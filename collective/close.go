@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -53,10 +54,11 @@ func (c *Comm) Close() error {
 
 // linger waits until every other rank is gone, so that nobody who still needs this one loses it.
 func (w *world) linger() {
-	if w.cfg.Linger <= 0 {
+	longest := cmp.Or(w.cfg.Linger, max(w.liveness, 5*time.Second))
+	if longest <= 0 {
 		return
 	}
-	limit := time.NewTimer(w.cfg.Linger)
+	limit := time.NewTimer(longest)
 	defer limit.Stop()
 	for {
 		w.mu.Lock()

@@ -39,7 +39,7 @@ type Config struct {
 
 	Timeout     time.Duration // limit of one operation; 0 = 5 min, negative = none
 	JoinTimeout time.Duration // limit of Join; 0 = 2 min, negative = none
-	Linger      time.Duration // how long Close waits for the others to leave; 0 = 5 s, negative = not at all
+	Linger      time.Duration // how long Close waits for the others to leave; 0 = 5 s, or 30 s when local ranks exceed CPUs, negative = not at all
 	Liveness    time.Duration // silence after which a neighbour counts as lost; 0 = 5 s, or 30 s when local ranks exceed CPUs
 	Spin        time.Duration // how long an operation polls before it sleeps; 0 = 200 us, negative = not at all
 	CPUs        int           // CPUs this process may use, shared with the ranks of its host; 0 = as the scheduler affinity says
@@ -97,7 +97,6 @@ func (c *Config) Validate() error {
 	}
 	setDefault(&c.Timeout, 5*time.Minute)
 	setDefault(&c.JoinTimeout, 2*time.Minute)
-	setDefault(&c.Linger, 5*time.Second)
 	setDefault(&c.Spin, 200*time.Microsecond)
 	if c.CPUs <= 0 {
 		c.CPUs = runtime.NumCPU()

@@ -95,37 +95,44 @@ func (c *control) writeLoop() {
 		for len(c.urgent) == 0 && len(c.queue) == 0 && !c.ending && !c.closed {
 			c.cond.Wait()
 		}
-		var o *outgoing
-		switch {
-		case c.closed:
-			c.mu.Unlock()
-			return
-		case len(c.urgent) > 0:
-			o, c.urgent = c.urgent[0], c.urgent[1:]
-		case len(c.queue) > 0:
-			o, c.queue = c.queue[0], c.queue[1:]
-		default: // ending, and all is sent
-			c.mu.Unlock()
-			if h, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		buf = buf[:0]
+		var long *outgoing // sent in part
+		for len(buf) < maxChunk && len(c.urgent) > 0 {
+			buf = c.urgent[0].appendFrame(buf)
+			c.urgent = c.urgent[1:]
+		}
+		if len(buf) == 0 && len(c.queue) > 0 {
+			long, c.queue = c.queue[0], c.queue[1:]
+			buf = long.appendFrame(buf)
+		}
+		over := c.closed || len(buf) == 0 // closed, or ending and all is sent
+		half := !c.closed
+		c.mu.Unlock()
+		if over {
+			if h, ok := c.conn.(interface{ CloseWrite() error }); ok && half {
 				_ = h.CloseWrite() // the reader sees a broken connection as well
 			}
 			return
 		}
-		c.mu.Unlock()
-		chunk := o.body[o.sent:min(o.sent+maxChunk, len(o.body))]
-		buf = buf[:frameHeader]
-		frame{Type: o.typ, Packed: o.packed, Len: uint32(len(chunk)), ID: o.id, Total: uint64(len(o.body))}.encode(buf)
-		buf = append(buf, chunk...)
 		if _, err := c.conn.Write(buf); err != nil {
 			return // the reader learns it too
 		}
 		c.lastWrite.Store(time.Now().UnixNano())
-		if o.sent += len(chunk); o.sent < len(o.body) {
+		if long != nil && long.sent < len(long.body) {
 			c.mu.Lock()
-			c.queue = append(c.queue, o)
+			c.queue = append(c.queue, long)
 			c.mu.Unlock()
 		}
 	}
+}
+
+// appendFrame appends the next frame of the message.
+func (o *outgoing) appendFrame(b []byte) []byte {
+	chunk := o.body[o.sent:min(o.sent+maxChunk, len(o.body))]
+	var header [frameHeader]byte
+	frame{Type: o.typ, Packed: o.packed, Len: uint32(len(chunk)), ID: o.id, Total: uint64(len(o.body))}.encode(header[:])
+	o.sent += len(chunk)
+	return append(append(b, header[:]...), chunk...)
 }
 
 func (c *control) readLoop() {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -158,7 +159,11 @@ func (w *world) take(e event, from *control) {
 	case eventLost:
 		err := &Error{Rank: w.rank, Kind: state.KindPeerLost, Blamed: e.Subject,
 			Text: fmt.Sprintf("rank %d lost: %s", e.Subject, e.Text), Missing: []Missing{{e.Subject, e.Text}}}
-		w.cfg.Logger.Warn("peer lost", "rank", w.rank, "peer", e.Subject, "reason", e.Text)
+		level := slog.LevelWarn
+		if w.closing { // nobody here needs it any more
+			level = slog.LevelDebug
+		}
+		w.cfg.Logger.Log(w.ctx, level, "peer lost", "rank", w.rank, "peer", e.Subject, "reason", e.Text)
 		for _, g := range w.groups {
 			if g.has(e.Subject) {
 				g.breakLocked(err)

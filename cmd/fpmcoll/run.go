@@ -23,6 +23,7 @@ type options struct {
 	cells   []cell
 	limit   time.Duration
 	suggest bool
+	step    time.Duration // 0 = the table of operations
 	tabs    bool
 }
 
@@ -38,6 +39,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "limit", Usage: "how long one row may take", Value: 300 * time.Millisecond, Destination: &o.limit},
 			&cli.BoolFlag{Name: "suggest", Usage: "time the two algorithms on both sides of each threshold as well, and suggest thresholds", Destination: &o.suggest},
+			&cli.DurationFlag{Name: "step", Usage: "instead of operations: what heartbeats cost a step of this length followed by a barrier, as in 5ms", Destination: &o.step},
 			&cli.BoolFlag{Name: "tabs", Usage: "one line a row, without a heading: operation, bytes, ranks, repetitions, median, 10th and 90th percentile, algorithm", Destination: &o.tabs},
 		},
 		Writer:         stdout,
@@ -58,6 +60,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			}
 			if o.limit <= 0 {
 				return exit.AsUsage(fmt.Errorf("--limit %v: want more than 0, as in --limit 300ms", o.limit))
+			}
+			if o.step < 0 || o.step > stretch {
+				return exit.AsUsage(fmt.Errorf("--step %v: want up to %v, as in --step 5ms", o.step, stretch))
 			}
 			return o.run(ctx, getenv, stdout)
 		},
@@ -80,6 +85,15 @@ func (o *options) run(ctx context.Context, getenv func(string) string, stdout io
 	}
 	comm, err := join(collective.Thresholds{})
 	if err != nil {
+		return err
+	}
+	if o.step > 0 {
+		var s steps
+		s, err = timeSteps(ctx, comm, o.step)
+		//nolint:contextcheck // leaving is bounded by the linger
+		if err = errors.Join(err, comm.Close()); err == nil {
+			fmt.Fprint(stdout, s)
+		}
 		return err
 	}
 	err = o.table(ctx, comm, stdout)
