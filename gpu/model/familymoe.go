@@ -4,6 +4,9 @@ import "slices"
 
 func parseQwen3MoE(c *config, g *Geometry, f *family) {
 	parseQwen3(c, g, f)
+	if c.bool("use_sliding_window", false) {
+		c.fail("use_sliding_window", "model_type %q is supported with full attention in every layer alone", g.ModelType)
+	}
 	e := &Experts{
 		Count:        c.required("num_experts", mostExperts),
 		TopK:         c.required("num_experts_per_tok", mostExperts),

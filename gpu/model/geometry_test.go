@@ -148,6 +148,7 @@ func TestCase06Refusals(t *testing.T) {
 		{"qwen2.5-7b", `{"attention_bias":false}`, []string{"attention_bias", "false"}},
 		{"mistral-7b-v0.1", `{"attention_bias":true}`, []string{"attention_bias", "true"}},
 		{"qwen3-30b-a3b", `{"num_experts_per_tok":129}`, []string{"num_experts_per_tok", "129"}},
+		{"qwen3-30b-a3b", `{"use_sliding_window":true}`, []string{"use_sliding_window", "true"}},
 		{"deepseek-v3", `{"scoring_func":"softmax"}`, []string{"scoring_func", "softmax"}},
 		{"deepseek-v3", `{"n_group":7}`, []string{"n_group", "7"}},
 		{"llama-3.1-8b", `[1]`, []string{"--hf-overrides"}},
