@@ -20,6 +20,7 @@ type console struct {
 	since    time.Time // when it did
 	dangling *sink     // the unfinished line's stream has ended
 	stamp    bool      // lines begin with the time
+	line     []byte    // scratch of print
 }
 
 // holdTime is how long an unfinished line keeps others waiting.
@@ -34,10 +35,34 @@ func newConsole(timestamp bool) *console {
 // sink is one of the console's two outputs. After an error it drops everything; that the reader is gone is none to
 // speak of.
 type sink struct {
-	w      io.Writer
-	name   string
-	closed bool
-	err    error
+	w       io.Writer
+	name    string
+	console *console // that it belongs to
+	closed  bool
+	err     error
+}
+
+// newSinks makes the sinks of a job. They share a console where they lead to the same file, such as a terminal; else one that
+// is stuck does not hold the other up.
+func newSinks(out, err io.Writer, timestamp bool) (stdout, stderr *sink) {
+	stdout = &sink{w: out, name: "stdout", console: newConsole(timestamp)}
+	stderr = &sink{w: err, name: "stderr", console: stdout.console}
+	if !same(out, err) {
+		stderr.console = newConsole(timestamp)
+	}
+	return stdout, stderr
+}
+
+// same reports whether two writers are one, or lead to the same file.
+func same(a, b io.Writer) bool {
+	x, isFile := a.(*os.File)
+	y, areFiles := b.(*os.File)
+	if !isFile || !areFiles {
+		return a == b
+	}
+	i, err := x.Stat()
+	j, err2 := y.Stat()
+	return err == nil && err2 == nil && os.SameFile(i, j)
 }
 
 func (s *sink) write(b []byte) {
@@ -57,16 +82,26 @@ func (c *console) print(s *stream, text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.acquire(s)
-	var b bytes.Buffer
 	begins := c.owner != s
-	for line := range bytes.Lines(text) {
-		if begins {
-			c.prefix(&b, s)
+	if c.stamp || s.tag != "" || s.cut {
+		c.line = c.line[:0]
+		for rest := text; len(rest) > 0; {
+			end := bytes.IndexByte(rest, '\n') + 1
+			if end == 0 {
+				end = len(rest)
+			}
+			if begins {
+				c.prefix(s)
+			}
+			c.line = append(c.line, rest[:end]...)
+			begins = rest[end-1] == '\n'
+			rest = rest[end:]
 		}
-		b.Write(line)
-		begins = line[len(line)-1] == '\n'
+		s.out.write(c.line)
+	} else {
+		s.out.write(text)
+		begins = len(text) == 0 || text[len(text)-1] == '\n'
 	}
-	s.out.write(b.Bytes())
 	c.owner = nil
 	if !begins {
 		c.owner, c.since = s, time.Now()
@@ -95,16 +130,16 @@ func (c *console) acquire(s *stream) {
 }
 
 // prefix begins a line: the time, and the rank, marked where the line goes on with what was cut.
-func (c *console) prefix(b *bytes.Buffer, s *stream) {
+func (c *console) prefix(s *stream) {
 	if c.stamp {
-		b.WriteString(time.Now().Format("15:04:05.000 "))
+		c.line = time.Now().AppendFormat(c.line, "15:04:05.000 ")
 	}
 	if s.tag != "" {
-		b.WriteString(s.tag)
+		c.line = append(c.line, s.tag...)
 		if s.cut {
-			b.WriteByte('+')
+			c.line = append(c.line, '+')
 		}
-		b.WriteString(": ")
+		c.line = append(c.line, ": "...)
 	}
 	s.cut = false
 }
@@ -120,6 +155,6 @@ func (c *console) ended(s *stream) {
 }
 
 // say prints a line of the launcher's own.
-func (c *console) say(out *sink, line string) {
-	c.print(&stream{out: out}, []byte(line+"\n"))
+func (s *sink) say(line string) {
+	s.console.print(&stream{out: s}, []byte(line+"\n"))
 }

@@ -101,10 +101,10 @@ func TestStreamKeepsBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		tag := fmt.Sprintf("[%d]", i)
-		s := &stream{pipe: read, tag: tag, out: &sink{w: &out}}
+		s := &stream{pipe: read, tag: tag, out: &sink{w: &out, console: c}, backlog: newBacklog(&spill{}, false, nil)}
 		text := strings.Repeat(fmt.Sprintf("line of %d\n", i), 5000) + strings.Repeat("x", 3*lineMax) + "\nend\n"
 		want[tag] = text
-		wg.Go(func() { s.copy(c, -1) })
+		wg.Go(func() { s.copy(-1) })
 		wg.Go(func() {
 			defer write.Close()
 			for b := []byte(text); len(b) > 0; {
@@ -150,10 +150,11 @@ func TestStreamFlushesUnfinishedLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	printed := make(chan string, 8)
-	s := &stream{pipe: read, out: &sink{w: writerFunc(func(b []byte) { printed <- string(b) })}}
+	out := &sink{w: writerFunc(func(b []byte) { printed <- string(b) }), console: newConsole(false)}
+	s := &stream{pipe: read, out: out, backlog: newBacklog(&spill{}, false, nil)}
 	done := make(chan struct{})
 	go func() {
-		s.copy(newConsole(false), time.Millisecond)
+		s.copy(time.Millisecond)
 		close(done)
 	}()
 	if _, err := write.WriteString("prompt> "); err != nil {

@@ -21,9 +21,7 @@ type folder struct {
 func newFolder(environ []string, ranks int) (f *folder, err error) {
 	base := lookup(environ, "XDG_RUNTIME_DIR")
 	if info, err := os.Stat(base); base == "" || err != nil || !info.IsDir() {
-		if base = lookup(environ, "TMPDIR"); base == "" {
-			base = os.TempDir()
-		}
+		base = tempDir(environ)
 	}
 	path, err := os.MkdirTemp(base, "fpmrun-")
 	if err != nil {
@@ -50,6 +48,14 @@ func newFolder(environ []string, ranks int) (f *folder, err error) {
 	}
 	f.job, err = state.CreateJob(f.jobPage(), ranks)
 	return f, err
+}
+
+// tempDir is the folder for temporary files.
+func tempDir(environ []string) string {
+	if dir := lookup(environ, "TMPDIR"); dir != "" {
+		return dir
+	}
+	return "/tmp"
 }
 
 func (f *folder) token() string        { return filepath.Join(f.path, "token") }

@@ -31,6 +31,15 @@ const (
 	Dump   QuitPolicy = "dump"   // and the ranks get the signal: those in Go print their stacks and die
 )
 
+// ConsolePolicy says what happens when a slow console has filled all room for output that waits.
+type ConsolePolicy string
+
+// The console policies.
+const (
+	Block ConsolePolicy = "block" // the ranks wait, as they would on a pipe
+	Drop  ConsolePolicy = "drop"  // a line says how much was dropped
+)
+
 // Segment is one program of a job and how many ranks run it.
 type Segment struct {
 	Ranks   int
@@ -58,13 +67,16 @@ type Options struct {
 	JoinTimeout  time.Duration  // how long ranks may take to find each other; 0 is the ranks' default
 	FlushPartial time.Duration  // a line without its newline is printed after; 0 is 100 ms, negative is never
 
-	Tag       bool          // each output line begins with its rank
-	Timestamp bool          // each output line begins with the time
-	OutputDir string        // one file per rank and stream; "" is none
-	Tee       bool          // with OutputDir: also to the console
-	Files     map[int]Files // with OutputDir: which outputs of a rank are written there; OtherRanks is for ranks without an entry; nil is both
-	Show      []int         // ranks that reach the console; nil is all
-	Status    time.Duration // interval of the line of liveness; 0 is none
+	Tag         bool          // each output line begins with its rank
+	Timestamp   bool          // each output line begins with the time
+	OutputDir   string        // one file per rank and stream; "" is none
+	Tee         bool          // with OutputDir: also to the console
+	Files       map[int]Files // with OutputDir: which outputs of a rank are written there; OtherRanks is for ranks without an entry; nil is both
+	Show        []int         // ranks that reach the console; nil is all
+	SlowConsole ConsolePolicy // "" is Block
+	OutputSpill int64         // bytes of the job's output that may wait on disk for a slow console, beside 1 MiB a rank in memory
+
+	Status time.Duration // interval of the line of liveness; 0 is none
 
 	attempt int // restarts so far
 }
@@ -133,6 +145,13 @@ func (o *Options) validate() error {
 	case Report, Dump:
 	default:
 		errs = append(errs, fmt.Errorf("--on-quit %s: want report or dump", o.OnQuit))
+	}
+	switch o.SlowConsole {
+	case "":
+		o.SlowConsole = Block
+	case Block, Drop:
+	default:
+		errs = append(errs, fmt.Errorf("--on-slow-console %s: want block or drop", o.SlowConsole))
 	}
 	if o.Restarts < 0 {
 		errs = append(errs, fmt.Errorf("--restarts %d: want 0 or more", o.Restarts))

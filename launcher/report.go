@@ -26,7 +26,7 @@ func (w *watch) tell(line string) {
 func (w *watch) speak() {
 	defer close(w.said)
 	for line := range w.lines {
-		w.console.say(w.stderr, line)
+		w.stderr.say(line)
 	}
 }
 

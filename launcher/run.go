@@ -50,8 +50,14 @@ func newWatch(j *job, c *session) *watch {
 }
 
 func (w *watch) copyOutput() {
-	for _, s := range w.streams {
-		w.outputs.Go(func() { s.copy(w.console, w.plan.options.FlushPartial) })
+	o := &w.plan.options
+	for i, s := range w.streams {
+		if s.out != nil {
+			s.backlog = newBacklog(w.room, o.SlowConsole == Drop, func(n int64) {
+				w.event("output-truncated", s.rank, Event{Stream: [2]string{"stdout", "stderr"}[i%2], Bytes: n})
+			})
+		}
+		w.outputs.Go(func() { s.copy(o.FlushPartial) })
 	}
 }
 
@@ -263,6 +269,9 @@ func (w *watch) finish() End {
 		if s.err != nil && w.end.Err == nil {
 			w.end.Err = s.err
 		}
+	}
+	if why := w.room.err.Load(); why != nil {
+		w.tell(fmt.Sprintf("--output-spill: %v; what the console did not take waited in memory only", *why))
 	}
 	w.judge()
 	w.lastWords()

@@ -21,9 +21,9 @@ type job struct {
 	ports   []*reservation
 	keeper  *exec.Cmd
 	conn    *net.UnixConn // to the keeper
-	console *console
 	stdout  *sink
 	stderr  *sink
+	room    *spill     // for what they do not take
 	streams []*stream  // output and error of each rank, in this order
 	stdin   []*os.File // write ends of the ranks' standard inputs that are fed from here
 }
@@ -31,7 +31,8 @@ type job struct {
 // start makes everything a job needs and starts its ranks. Nothing is left when it fails. The keeper starts first and then
 // gets one rank after the other, so that it starts one while the next is prepared here.
 func start(p *Plan, s Streams) (j *job, err error) {
-	j = &job{plan: p, console: newConsole(p.options.Timestamp), stdout: &sink{w: s.Out, name: "stdout"}, stderr: &sink{w: s.Err, name: "stderr"}}
+	j = &job{plan: p, room: &spill{dir: tempDir(p.options.Environ), limit: p.options.OutputSpill}}
+	j.stdout, j.stderr = newSinks(s.Out, s.Err, p.options.Timestamp)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, j.cleanUp())

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Sizes of a stream.
@@ -22,6 +24,7 @@ type stream struct {
 	rank    int
 	pipe    *os.File
 	out     *sink    // the console's side; nil when the rank is not shown
+	backlog *backlog // what waits for it
 	tag     string   // "[3]", or "" without tags
 	file    *os.File // copy in the output folder; nil without one
 	fileErr error    // why the copy is not complete
@@ -33,18 +36,27 @@ type stream struct {
 	open []byte // the unfinished line at the end, as far as lastMax
 }
 
-// copy reads the pipe to its end. An unfinished line is printed after flush; 0 or less holds it back.
-func (s *stream) copy(c *console, flush time.Duration) {
-	defer s.close(c)
+// copy reads the pipe to its end. An unfinished line is printed after flush; 0 or less holds it back. It returns when the
+// console has taken everything.
+func (s *stream) copy(flush time.Duration) {
+	var printed chan struct{} // closed when nothing is left to print; nil before the first output
 	buf := make([]byte, 0, lineMax)
+	timed, grown := false, false
 	for {
-		deadline := time.Time{}
-		if len(buf) > 0 && flush > 0 {
-			deadline = time.Now().Add(flush)
+		if limited := len(buf) > 0 && flush > 0; limited || timed {
+			deadline := time.Time{}
+			if limited {
+				deadline = time.Now().Add(flush)
+			}
+			// A pipe that has no deadlines only prints unfinished lines later.
+			_ = s.pipe.SetReadDeadline(deadline)
+			timed = limited
 		}
-		// A pipe that has no deadlines only prints unfinished lines later.
-		_ = s.pipe.SetReadDeadline(deadline)
 		n, err := s.pipe.Read(buf[len(buf):cap(buf)])
+		if !grown && len(buf)+n == cap(buf) {
+			s.widen()
+			grown = true
+		}
 		s.keep(buf[len(buf) : len(buf)+n])
 		buf = buf[:len(buf)+n]
 		whole := bytes.LastIndexByte(buf, '\n') + 1
@@ -52,13 +64,42 @@ func (s *stream) copy(c *console, flush time.Duration) {
 			whole = len(buf)
 		}
 		if whole > 0 && s.out != nil {
-			c.print(s, buf[:whole])
+			if printed == nil {
+				printed = make(chan struct{})
+				go s.print(printed)
+			}
+			s.backlog.add(buf[:whole])
 		}
 		buf = buf[:copy(buf, buf[whole:])]
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return
+			break
 		}
 	}
+	s.close()
+	if printed != nil {
+		s.backlog.finish()
+		<-printed
+	}
+}
+
+// pipeSize is the room of the pipe of a rank that prints much.
+const pipeSize = 256 << 10
+
+// widen gives a pipe that fills more room; one that stays as it is works too.
+func (s *stream) widen() {
+	if raw, err := s.pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	}
+}
+
+// print hands the backlog to the console until nothing comes any more.
+func (s *stream) print(printed chan<- struct{}) {
+	defer close(printed)
+	defer s.out.console.ended(s)
+	for piece := s.backlog.take(nil); piece != nil; piece = s.backlog.take(piece) {
+		s.out.console.print(s, piece)
+	}
+	s.backlog.file.close()
 }
 
 // keep copies new bytes to the file and remembers the last line.
@@ -68,15 +109,32 @@ func (s *stream) keep(b []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for line := range bytes.Lines(b) {
-		s.open = append(s.open, line[:min(len(line), lastMax-min(len(s.open), lastMax))]...)
-		if line[len(line)-1] != '\n' {
-			continue
-		}
-		if text := bytes.TrimSpace(s.open); len(text) > 0 {
+	newline := bytes.LastIndexByte(b, '\n')
+	if newline >= 0 {
+		if text := lastText(s.open, b[:newline]); text != nil {
 			s.last = append(s.last[:0], text...)
 		}
 		s.open = s.open[:0]
+	}
+	rest := b[newline+1:]
+	s.open = append(s.open, rest[:min(len(rest), lastMax-min(len(s.open), lastMax))]...)
+}
+
+// lastText is the last line with text in it, as far as lastMax, of the lines in b, the first of which began with open.
+func lastText(open, b []byte) []byte {
+	for {
+		begin := bytes.LastIndexByte(b, '\n') + 1
+		line := b[begin:]
+		if begin == 0 {
+			line = append(open[:len(open):len(open)], line[:min(len(line), lastMax-min(len(open), lastMax))]...)
+		}
+		if text := bytes.TrimSpace(line[:min(len(line), lastMax)]); len(text) > 0 {
+			return text
+		}
+		if begin == 0 {
+			return nil
+		}
+		b = b[:begin-1]
 	}
 }
 
@@ -90,11 +148,8 @@ func (s *stream) lastLine() string {
 	return string(s.last)
 }
 
-func (s *stream) close(c *console) {
+func (s *stream) close() {
 	s.pipe.Close()
-	if s.out != nil {
-		c.ended(s)
-	}
 	if s.file != nil {
 		s.fileErr = errors.Join(s.fileErr, s.file.Close())
 	}

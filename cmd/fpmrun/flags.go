@@ -17,7 +17,8 @@ type options struct {
 	env                                  cli.StringSlice
 	envFile, dir, outputDir, stdin, show string
 	redirects                            redirects
-	onFailure, onQuit                    flagvalue.Choice
+	onFailure, onQuit, slowConsole       flagvalue.Choice
+	spill                                size
 	restarts                             flagvalue.Count
 	killSignal, events                   string
 	tag, timestamp, tee, dryRun, json    bool
@@ -33,6 +34,8 @@ func (o *options) flags() []cli.Flag {
 	}
 	o.onFailure = flagvalue.Choice{Value: "stop", Allowed: []string{"stop", "wait", "ignore", "kill"}} // kill is stop's other name
 	o.onQuit = flagvalue.Choice{Value: "report", Allowed: []string{"report", "dump"}}
+	o.slowConsole = flagvalue.Choice{Value: "block", Allowed: []string{"block", "drop"}}
+	o.spill = 2 << 30
 	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
 	o.stdin, o.killSignal = "0", "TERM"
 	return []cli.Flag{
@@ -60,6 +63,8 @@ func (o *options) flags() []cli.Flag {
 		value(&o.restarts, "restarts", "max-restarts"),
 		value(&o.join, "join-timeout"),
 		value(&o.flush, "flush-partial"),
+		value(&o.slowConsole, "on-slow-console"),
+		value(&o.spill, "output-spill"),
 		value(&o.status, "status-interval"),
 		text(&o.events, "events"),
 		on(&o.dryRun, "dry-run"),

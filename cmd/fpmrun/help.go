@@ -22,6 +22,8 @@ Input and output
   --show RANKS           only these reach the console, such as 0,2-3
   --stdin RANK           rank that reads stdin (0); all or none
   --flush-partial D      print a line without newline after D (100ms); 0: never
+  --output-spill SIZE    on disk for what the console does not take (2G), then
+                         --on-slow-console block (as it is), or drop output
 Failure and end
   --on-failure WORD      of one rank: stop the others (stop), wait for them, or
                          ignore it
