@@ -108,7 +108,7 @@ func (a *attention) chunk(t *attnTile, head int, s *attnScratch, begin, end int)
 	d, rows := a.cache.dim, t.tokens*a.group
 	for at := begin; at < end; {
 		keys, n := a.piece(0, t, head, at, end)
-		gemm(true, rows, n, d, s.q, d, keys, d, 0, s.scores[at-begin:], attnKeys)
+		processor.dot(rows, n, d, s.q, d, keys, d, s.scores[at-begin:], attnKeys)
 		at += n
 	}
 	for r := range rows {
@@ -122,7 +122,7 @@ func (a *attention) chunk(t *attnTile, head int, s *attnScratch, begin, end int)
 	}
 	for at := begin; at < end; {
 		values, n := a.piece(1, t, head, at, end)
-		gemm(false, rows, d, n, s.scores[at-begin:], attnKeys, values, d, 1, s.acc, d)
+		processor.sum(rows, d, n, s.scores[at-begin:], attnKeys, values, d, s.acc, d)
 		at += n
 	}
 }

@@ -113,7 +113,7 @@ func (e *Engine) describe() gpu.Info {
 		KVLayout:         "layer, keys and values, block, KV head, slot, dimension",
 		AttentionBackend: backend, LayerBackends: layers, Depth: 1,
 		Host: map[string]string{
-			"threads": strconv.Itoa(e.cfg.Threads), "go": runtime.Version(), "arch": runtime.GOARCH, "blas": "gonum",
+			"threads": strconv.Itoa(e.cfg.Threads), "go": runtime.Version(), "arch": runtime.GOARCH, "blas": processor.name,
 		},
 		WeightBytes: e.weights.bytes,
 		CacheBytes:  4 * int64(len(e.cache.data)),

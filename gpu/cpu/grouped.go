@@ -43,5 +43,5 @@ func (g *grouped) run(y, x []float32, w [][]float32, in, out int) {
 func (g *grouped) tile(_, item int) {
 	t, col := g.tiles[item%len(g.tiles)], item/len(g.tiles)*tileCols
 	cols := min(tileCols, g.out-col)
-	gemm(true, t.rows, cols, g.in, g.x[t.first*g.in:], g.in, g.w[t.expert][col*g.in:], g.in, 0, g.y[t.first*g.out+col:], g.out)
+	processor.dot(t.rows, cols, g.in, g.x[t.first*g.in:], g.in, g.w[t.expert][col*g.in:], g.in, g.y[t.first*g.out+col:], g.out)
 }

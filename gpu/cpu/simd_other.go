@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package cpu
+
+// simdKernels are the kernels that this processor has: none, gonum's are used.
+func simdKernels() []kernels { return nil }
