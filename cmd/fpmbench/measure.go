@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
@@ -22,6 +21,12 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	place := pl.topology.Place(world.Rank())
 	sizes := artifact.Sizes{TP: pl.topology.TP, PCP: pl.topology.PCP, PP: pl.topology.PP}
 	worker := world.Rank() % sizes.Workers()
+	groups := &bench.Groups{World: world}
+	defer func() { //nolint:contextcheck // giving up waits for nobody
+		if err != nil && !errors.As(err, &exit.Status{}) {
+			err = groups.GiveUp(err)
+		}
+	}()
 	runID, err := agreeRunID(ctx, world)
 	if err != nil {
 		return err
@@ -30,52 +35,42 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if pl.bench.OutputPath == "" {
 		pl.bench.OutputPath = filepath.Join("fpm-results", runID, "benchmark.json")
 	}
-	leader := worker == 0
-	if leader {
+	if worker == 0 {
 		var output *bench.Output
 		if output, err = bench.PrepareOutput(pl.bench.OutputPath, o.probePath, place.DP, o.overwrite); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, output.Close()) }()
 	}
-	workers, leaders, err := groups(ctx, world, place.DP, worker)
-	if err != nil {
+	if groups, err = bench.NewGroups(ctx, world, sizes, bench.StepLimit); err != nil {
 		return err
 	}
-	tensor, err := tensorGroup(ctx, workers)
-	if err != nil {
-		return err
-	}
-	engine, err := newEngine(pl.engine, pl.engineConfig(tensor), o.noAsync)
+	engine, err := newEngine(pl.engine, pl.engineConfig(groups.TensorGroup()), o.noAsync)
 	if err != nil {
 		return err
 	}
 	if err := world.Handle(bench.ProbeMethod, bench.ProbeHandler(engine.Info(), pl.bench.Graph, place.DP, worker, sizes)); err != nil {
 		return err
 	}
-	if !leader {
-		if err := bench.Follow(ctx, engine, workers); err != nil {
-			return err
-		}
-		return world.Barrier(ctx) // the probe is over
+	if !groups.IsLeader() {
+		return groups.Follow(ctx, engine)
 	}
-	engine = bench.Lead(engine, workers)
+	engine = bench.Lead(engine, groups.Workers)
 	own := newOwn(id, auth, engine.Info().Host)
 	pl.bench.Own = own
 	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: pl.model, WeightSeed: o.seed(),
 		DPSize: pl.topology.DP, Sizes: sizes, Version: version})
-	return p.lead(ctx, o, pl, engine, world, leaders, runID, own, stopper)
+	return p.lead(ctx, o, pl, engine, groups, runID, own, stopper)
 }
 
 // lead runs the benchmark on the leader of a DP rank and publishes what came of it.
-func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, world, leaders *collective.Comm, runID string, own *own, stopper *stopper) (err error) {
+func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, groups *bench.Groups, runID string, own *own, stopper *stopper) error {
+	leaders := groups.Leaders
 	var bar *progress
 	if leaders.Rank() == 0 {
 		bar = newProgress(p.stderr)
 		pl.bench.Progress = bar.update
 	}
-	finish := sync.OnceValue(engine.Close) // lets the other workers go
-	defer func() { err = errors.Join(err, finish()) }()
 	session, err := bench.New(pl.bench, engine, leaders)
 	if err != nil {
 		return err
@@ -94,14 +89,14 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		}
 		return errors.Join(err, werr)
 	}
-	published, err := bench.Publish(ctx, world, leaders, doc, pl.bench.OutputPath, o.probePath, p.log)
+	published, err := bench.Publish(ctx, groups.World, leaders, doc, pl.bench.OutputPath, o.probePath, p.log)
 	if err != nil {
 		return err
 	}
-	if err := finish(); err != nil {
+	if err := engine.Close(); err != nil { // lets the other workers go
 		return err
 	}
-	if err := world.Barrier(ctx); err != nil {
+	if err := groups.World.Barrier(ctx); err != nil {
 		return fmt.Errorf("wait for the end of the probe: %w", err)
 	}
 	if leaders.Rank() == 0 {
@@ -113,19 +108,6 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		return exit.Status{Code: exitPartial, Err: fmt.Errorf("stopped early by %s: %d of %d points were measured, and are valid", own.StoppedBy, len(doc.Results), doc.Coverage.Expected)}
 	}
 	return nil
-}
-
-// tensorGroup is the communicator inside an engine's steps, a channel of its own beside the steps' messages; nil for one
-// worker.
-func tensorGroup(ctx context.Context, workers *collective.Comm) (gpu.Group, error) {
-	if workers.Size() == 1 {
-		return nil, nil
-	}
-	comm, err := workers.Dup(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("tensor-parallel group: %w", err)
-	}
-	return bench.TensorGroup{Comm: comm}, nil
 }
 
 // agreeRunID gives the launch an id that no other has.
@@ -141,22 +123,6 @@ func agreeRunID(ctx context.Context, world *collective.Comm) (string, error) {
 		return "", fmt.Errorf("agree on the run id: %w", err)
 	}
 	return hex.EncodeToString(id), nil
-}
-
-// groups splits the world into the workers of each DP engine and the leaders of all engines.
-func groups(ctx context.Context, world *collective.Comm, dp, worker int) (workers, leaders *collective.Comm, err error) {
-	if workers, err = world.Split(ctx, dp, worker); err != nil {
-		return nil, nil, fmt.Errorf("group of the workers of DP rank %d: %w", dp, err)
-	}
-	workers.SetTimeout(0) // between two steps any time may pass; a lost leader ends the wait all the same
-	color := 0
-	if worker > 0 {
-		color = 1
-	}
-	if leaders, err = world.Split(ctx, color, dp); err != nil {
-		return nil, nil, fmt.Errorf("group of the DP leaders: %w", err)
-	}
-	return workers, leaders, nil
 }
 
 // summary prints the table and the files.

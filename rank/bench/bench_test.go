@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,30 +21,39 @@ type fake struct {
 	mu       sync.Mutex
 	steps    []gpu.Step
 	flight   []*gpu.Step
+	depth    int  // steps that it may have in flight; 0 is 1
 	infinite bool // its logits are not finite
 	fail     error
 	wrong    bool // it dispatches something else than planned
+
+	before func(ctx context.Context, step int) error // called by each Await with the number of steps so far; may be nil
+	closed bool
 
 	session   *Session
 	stopAfter int // steps after which the session is asked to stop; 0 is never
 }
 
 func (f *fake) Info() gpu.Info {
-	return gpu.Info{Engine: "fake", DType: "float32", KVDType: "float32", Depth: 1, LayerBackends: map[string]string{"layers.0": "fake"}}
+	return gpu.Info{Engine: "fake", DType: "float32", KVDType: "float32", Depth: max(1, f.depth), LayerBackends: map[string]string{"layers.0": "fake"}}
 }
 
 func (f *fake) Enqueue(step *gpu.Step) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.flight = append(f.flight, step)
-	f.steps = append(f.steps, *step)
+	f.steps = append(f.steps, clone(step))
 	if f.stopAfter > 0 && len(f.steps) >= f.stopAfter && len(f.session.doc.Results) > 0 {
 		f.session.Stop()
 	}
 	return f.fail
 }
 
-func (f *fake) Await(_ context.Context, out *gpu.Output) error {
+func (f *fake) Await(ctx context.Context, out *gpu.Output) error {
+	if f.before != nil {
+		if err := f.before(ctx, len(f.steps)); err != nil {
+			return err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.flight) == 0 {
@@ -61,7 +71,20 @@ func (f *fake) Await(_ context.Context, out *gpu.Output) error {
 }
 
 func (f *fake) Finite() (bool, error) { return !f.infinite, nil }
-func (f *fake) Close() error          { return nil }
+
+func (f *fake) Close() error {
+	f.closed = true
+	return nil
+}
+
+// clone copies a step, whose memory is reused.
+func clone(step *gpu.Step) gpu.Step {
+	rows := slices.Clone(step.Rows)
+	for i := range rows {
+		rows[i].Tokens, rows[i].Blocks = slices.Clone(rows[i].Tokens), slices.Clone(rows[i].Blocks)
+	}
+	return gpu.Step{Rows: rows}
+}
 
 // settings are small but exercise both phases.
 func settings(t *testing.T) Config {
@@ -84,16 +107,26 @@ func settings(t *testing.T) Config {
 // world joins n ranks in this process.
 func world(t *testing.T, n int) []*collective.Comm {
 	t.Helper()
-	network := collective.NewMemory(0, 0)
+	return worldOn(t, collective.NewMemory(0, 0), n)
+}
+
+// worldOn joins n ranks, each on a host of its own of the network: host0, host1 and so on.
+func worldOn(t *testing.T, network *collective.Memory, n int) []*collective.Comm {
+	t.Helper()
+	return joinAll(t, n, func(c *collective.Config) {
+		c.Rendezvous, c.Network, c.Spin = "host0:1", network.Host(fmt.Sprintf("host%d", c.Rank)), -1 // who polls holds virtual time up
+	})
+}
+
+// joinAll joins n ranks of this process.
+func joinAll(t testing.TB, n int, change func(c *collective.Config)) []*collective.Comm {
+	t.Helper()
 	comms, errs := make([]*collective.Comm, n), make([]error, n)
 	var wg sync.WaitGroup
 	for rank := range n {
-		wg.Go(func() {
-			comms[rank], errs[rank] = collective.Join(t.Context(), collective.Config{
-				Rank: rank, Size: n, Rendezvous: "host0:1", Token: collective.Secret("0123456789abcdef"), RunID: "test",
-				JoinTimeout: 30 * time.Second, Timeout: 30 * time.Second, Network: network.Host(fmt.Sprintf("host%d", rank)),
-			})
-		})
+		c := collective.Config{Rank: rank, Size: n, Token: collective.Secret("0123456789abcdef"), RunID: "test", JoinTimeout: 30 * time.Second, Timeout: 30 * time.Second}
+		change(&c)
+		wg.Go(func() { comms[rank], errs[rank] = collective.Join(t.Context(), c) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/gpu"
@@ -11,8 +12,10 @@ import (
 // forward executes steps on the engine and counts them.
 type forward struct {
 	engine gpu.Engine
-	depth  int // steps that may be in flight
-	count  int // non-empty outputs so far: the next forward_index
+	depth  int           // steps that may be in flight
+	count  int           // non-empty outputs so far: the next forward_index
+	limit  time.Duration // of the wait for one output; 0 = none
+	watch  watch
 }
 
 // run executes the steps and fills outs, one per step. start is called with no step in flight right before the first is
@@ -29,7 +32,7 @@ func (f *forward) run(ctx context.Context, steps []gpu.Step, outs []gpu.Output, 
 				return 0, fmt.Errorf("bench: forward %d: %w", f.count+next-k, err)
 			}
 		}
-		if err := f.engine.Await(ctx, &outs[k]); err != nil {
+		if err := f.watch.await(ctx, f.engine, &outs[k], f.limit); err != nil {
 			return 0, fmt.Errorf("bench: forward %d: %w", f.count, err)
 		}
 		f.count++

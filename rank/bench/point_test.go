@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/fpmrun/fpmrun/artifact"
-	"github.com/fpmrun/fpmrun/gpu"
 )
 
 func manifest(t *testing.T, text string) *artifact.Manifest {
@@ -177,32 +176,4 @@ func TestExplicitPointCannotBeSkipped(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "explicit point 1") || !strings.Contains(err.Error(), "fake_prefix_cache_allocation_failed") || doc.Status != "failed" {
 		t.Errorf("status %s: %v", doc.Status, err)
 	}
-}
-
-func TestStepMessage(t *testing.T) {
-	step := &gpu.Step{Rows: []gpu.Row{{Slot: 3, Computed: 70000, Blocks: []int32{1, 300}}, {Slot: 0, Tokens: []uint32{0, 1 << 31, 5}, Blocks: []int32{7}}}}
-	got, err := readStep(appendStep(nil, step))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range step.Rows {
-		a, b := step.Rows[i], got.Rows[i]
-		if a.Slot != b.Slot || a.Computed != b.Computed || !slices.Equal(a.Tokens, b.Tokens) || (a.Tokens == nil) != (b.Tokens == nil) || !slices.Equal(a.Blocks, b.Blocks) {
-			t.Errorf("row %d: got %+v, want %+v", i, b, a)
-		}
-	}
-}
-
-func FuzzStepMessage(f *testing.F) {
-	f.Add(appendStep(nil, &gpu.Step{Rows: []gpu.Row{{Slot: 3, Computed: 70000, Blocks: []int32{1, 300}}}}))
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		step, err := readStep(b)
-		if err != nil {
-			return
-		}
-		if _, err := readStep(appendStep(nil, step)); err != nil {
-			t.Fatalf("a step that was read does not read back: %v", err)
-		}
-	})
 }

@@ -52,7 +52,7 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 		cfg: cfg, engine: engine, leaders: leaders, cache: cache,
 		id:      identity{worker: cfg.WorkerID, dpRank: rank},
 		content: artifact.Content{Seed: cfg.ContentSeed, Vocab: cfg.Vocab, DPRank: rank},
-		forward: forward{engine: engine, depth: engine.Info().Depth},
+		forward: forward{engine: engine, depth: engine.Info().Depth, limit: StepLimit + watchGrace},
 		chains:  map[string]int{},
 	}
 	s.doc = s.newDocument()
@@ -73,6 +73,7 @@ func (s *Session) Run(ctx context.Context, runID string) (doc *artifact.Rank, st
 	begin := time.Now()
 	s.deadline = begin.Add(s.cfg.Timeout)
 	s.doc.RunID = runID
+	defer s.forward.watch.stop()
 	// The collector runs between points only; a memory limit set from outside still holds.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	err = s.run(ctx)
