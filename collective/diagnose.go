@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -120,7 +121,7 @@ func (c *Comm) timedOut(waited int, cause error) error {
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				last[world] = "no answer"
+				last[world] = cmp.Or(c.w.condition(world), "no answer")
 			case o.sig.Op == opSend || a.Seq < o.sig.Seq:
 				last[world] = a.String()
 			default:

@@ -95,7 +95,11 @@ func (w *world) tick() {
 			}
 		}
 		for _, peer := range lost {
-			w.publish(event{Kind: eventLost, Subject: peer, Text: fmt.Sprintf("no sign of life for %v", l.limit)})
+			text := fmt.Sprintf("no sign of life for %v", l.limit)
+			if is := w.condition(peer); is != "" {
+				text += ", " + is
+			}
+			w.publish(event{Kind: eventLost, Subject: peer, Text: text})
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -71,12 +70,7 @@ func (l *lab) start(p gangRank, cut func()) error {
 				p.CutOff = append(p.CutOff, (1-side)*p.Size/2+len(p.CutOff))
 			}
 		}
-		text, err := json.Marshal(p)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		cmd := exec.CommandContext(l.t.Context(), "ip", "netns", "exec", l.names[side], os.Args[0])
-		cmd.Env = append(os.Environ(), gangKey+"="+string(text), "GOMAXPROCS=1")
+		cmd := p.command(l.t, "ip", "netns", "exec", l.names[side])
 		var out bytes.Buffer
 		cmd.Stderr = &out
 		stdout, err := cmd.StdoutPipe()

@@ -115,6 +115,18 @@ func (p gangRank) survive(ctx context.Context, c *Comm, op tried, root int) erro
 	return nil
 }
 
+// command is the rank's process.
+func (p gangRank) command(t *testing.T, before ...string) *exec.Cmd {
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := append(before, os.Args[0])
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), gangKey+"="+string(text), "GOMAXPROCS=1")
+	return cmd
+}
+
 // gang starts a world of processes and returns what went wrong in any of them, the victim apart.
 func gang(t *testing.T, p gangRank) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,12 +142,7 @@ func gang(t *testing.T, p gangRank) error {
 	trying.Add(1)
 	for rank := range p.Size {
 		p.Rank = rank
-		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), gangKey+"="+string(text), "GOMAXPROCS=1")
+		cmd := p.command(t)
 		var out bytes.Buffer
 		cmd.Stderr = &out
 		stdout, err := cmd.StdoutPipe()
