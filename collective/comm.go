@@ -53,6 +53,8 @@ type operation struct {
 	ctxEnds  bool      // the deadline is the context's
 	bytes    int64
 	idle     bool // the last wait was long: sleep at once next time
+	yields   int
+	sharing  sharing
 
 	watched <-chan struct{} // Done of the context that wakes the links
 	unwatch func() bool
@@ -188,7 +190,7 @@ func (c *Comm) begin(ctx context.Context, s sig) error {
 	c.inOp, c.began = true, o.start
 	c.recent[s.Seq%recentOps] = o.signed
 	c.mu.Unlock()
-	o.ctx, o.sig, o.bytes = ctx, s, 0
+	o.ctx, o.sig, o.bytes, o.yields = ctx, s, 0, 0
 	o.slot = c.w.page.BeginAt(o.start, s.Op.String(), c.id, s.Seq)
 	o.deadline, o.ctxEnds = time.Time{}, false
 	if d := c.limit(); d > 0 {
@@ -237,7 +239,11 @@ func (c *Comm) end(err error) error {
 		kind = e.Kind
 		c.w.page.Fail(kind, e.Blamed, e.Error())
 	}
-	c.w.page.End(o.slot, kind, o.bytes)
+	now := time.Now()
+	c.w.page.EndAt(now, o.slot, kind, o.bytes)
+	if c.w.place >= 0 && o.sharing.seen(now, now.Sub(o.start), o.yields) {
+		moveTo(c.w.place)
+	}
 	c.mu.Lock()
 	c.inOp = false
 	c.mu.Unlock()

@@ -331,10 +331,16 @@ func (w *world) enter(table []member) {
 	defer w.mu.Unlock()
 	w.table = table
 	local := 0
-	for _, m := range table {
+	for rank, m := range table {
 		if m.Host == table[w.rank].Host {
+			if rank == w.rank {
+				w.place = local
+			}
 			local++
 		}
+	}
+	if local > w.cfg.CPUs || local == 1 {
+		w.place = -1
 	}
 	w.crowded = local > w.cfg.CPUs
 	w.yielding = local >= w.cfg.CPUs

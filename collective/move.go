@@ -130,6 +130,7 @@ func (c *Comm) move(dst *link, b []byte, src *link, recv []byte, any bool) error
 		if spin > 0 && pass%clockEvery != 0 {
 			if c.w.yielding || pass%16 == 15 {
 				yield()
+				o.yields++
 			}
 			continue
 		}

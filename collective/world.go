@@ -34,6 +34,7 @@ type world struct {
 	job        *state.Job // nil without a launcher
 	ln         net.Listener
 	crowded    bool          // local ranks exceed the CPUs
+	place      int           // among the ranks of the host, when each can have a CPU of its own; else -1
 	yielding   bool          // local ranks leave no CPU free: who polls lets others run
 	liveness   time.Duration // limit of silence
 
@@ -68,7 +69,7 @@ type linkKey struct {
 }
 
 func newWorld(cfg Config) (*world, error) {
-	w := &world{cfg: cfg, rank: cfg.Rank, size: cfg.Size, changed: make(chan struct{}), roster: newRoster(cfg.Rank, cfg.Size),
+	w := &world{cfg: cfg, rank: cfg.Rank, size: cfg.Size, place: -1, changed: make(chan struct{}), roster: newRoster(cfg.Rank, cfg.Size),
 		controls: map[int]*control{}, dialing: map[int]*dialling{}, admitting: map[int]bool{}, joined: map[int]*joiner{}, parked: map[linkKey]net.Conn{},
 		groups: map[uint64]*Comm{}, exits: map[int]time.Time{}}
 	w.tls = sync.OnceValues(func() (*tls.Config, error) { return newTLS(cfg.Token, cfg.RunID) })

@@ -275,8 +275,11 @@ func (p *Page) Arrived(s Slot, rank int) {
 }
 
 // End records that the operation is over, in the flight recorder, and frees its slot. bytes is the payload.
-func (p *Page) End(s Slot, kind Kind, bytes int64) {
-	now := time.Now().UnixNano()
+func (p *Page) End(s Slot, kind Kind, bytes int64) { p.EndAt(time.Now(), s, kind, bytes) }
+
+// EndAt is End at a time that the caller has read already.
+func (p *Page) EndAt(at time.Time, s Slot, kind Kind, bytes int64) {
+	now := at.UnixNano()
 	p.write(now, func() {
 		if s.index != 0 {
 			clear(p.slot(s)[:slotBitmap])

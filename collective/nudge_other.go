@@ -1,0 +1,6 @@
+//go:build !linux
+
+package collective
+
+// moveTo is for Linux only.
+func moveTo(int) {}
