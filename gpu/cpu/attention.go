@@ -137,19 +137,11 @@ func (a *attention) softmax(s *attnScratch, row int, scores []float32, from, to 
 	clear(scores[:from])
 	clear(scores[to:])
 	before := s.top[row]
-	top := before
-	for _, v := range scores[from:to] {
-		top = max(top, v)
-	}
-	var sum float64
-	for i, v := range scores[from:to] {
-		w := float32(math.Exp(float64(v - top)))
-		scores[from+i] = w
-		sum += float64(w)
-	}
+	top := max(before, processor.softmaxTop(scores[from:to]))
+	sum := processor.exponentials(scores[from:to], top)
 	correct := float32(math.Exp(float64(before - top)))
 	s.top[row] = top
-	s.sum[row] = s.sum[row]*correct + float32(sum)
+	s.sum[row] = s.sum[row]*correct + sum
 	if correct != 1 {
 		acc := s.acc[row*a.cache.dim : (row+1)*a.cache.dim]
 		for i := range acc {

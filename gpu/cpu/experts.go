@@ -157,7 +157,7 @@ func (x *experts) gatherToken(_, t int) {
 
 func (x *experts) gateRow(_, row int) {
 	w := x.cfg.expertWidth
-	swiglu(x.act[row*w:(row+1)*w], x.gateUp[row*2*w:(row+1)*2*w])
+	processor.gated(x.act[row*w:(row+1)*w], x.gateUp[row*2*w:(row+1)*2*w])
 }
 
 // combineToken sums a token's results, or leaves nothing where another worker of the group has them.

@@ -178,7 +178,7 @@ func (e *Engine) keysToken(_, t int) {
 
 func (e *Engine) gateToken(_, t int) {
 	w := e.weights.layers[e.layer].mlp.width
-	swiglu(e.buf.act[t*w:(t+1)*w], e.buf.gateUp[t*2*w:(t+1)*2*w])
+	processor.gated(e.buf.act[t*w:(t+1)*w], e.buf.gateUp[t*2*w:(t+1)*2*w])
 }
 
 // pickRow normalises the last token of a row as input of the head.

@@ -5,12 +5,17 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// kernels are the inner loops of matrix products for one kind of processor.
+// kernels are the inner loops for one kind of processor.
 type kernels struct {
 	name  string
 	lanes int // values per vector
 	dots  []dotKernel
 	sums  []sumKernel
+
+	// See simd_amd64.go; nil means that plain loops are used.
+	max    func(n int, x *float32) float32
+	exp    func(n int, x *float32, shift float32) float32
+	swiglu func(n int, gate, up, dst *float32)
 }
 
 // dotKernel is a kernel for rows rows and dotCols columns of y = x w^T; see simd_amd64.go.

@@ -13,16 +13,3 @@ func rmsNorm(dst, x, w []float32, eps float64) {
 		dst[i] = v * scale * w[i]
 	}
 }
-
-// silu is x times its logistic function.
-func silu(x float32) float32 {
-	return float32(float64(x) / (1 + math.Exp(-float64(x))))
-}
-
-// swiglu writes silu(gate) times up to dst (w); gateUp (2 w) is gate, then up (Shazeer, "GLU Variants", 2020).
-func swiglu(dst, gateUp []float32) {
-	up := gateUp[len(dst):]
-	for i, v := range gateUp[:len(dst)] {
-		dst[i] = silu(v) * up[i]
-	}
-}

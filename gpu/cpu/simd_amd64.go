@@ -54,6 +54,18 @@ func sum4x8AVX2(n int, a *float32, lda int, b *float32, ldb int, c *float32, ldc
 //go:noescape
 func sum1x8AVX2(n int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)
 
+// maxAVX512 is the largest of n values. expAVX512 replaces n values by e to the power of the value less shift, and returns
+// their sum. swigluAVX512 writes silu(gate) times up. n is a positive multiple of the lanes.
+
+//go:noescape
+func maxAVX512(n int, x *float32) float32
+
+//go:noescape
+func expAVX512(n int, x *float32, shift float32) float32
+
+//go:noescape
+func swigluAVX512(n int, gate, up, dst *float32)
+
 // simdKernels are the kernels that this processor has, widest first.
 func simdKernels() []kernels {
 	var list []kernels
@@ -61,6 +73,7 @@ func simdKernels() []kernels {
 		list = append(list, kernels{
 			name: "avx512", lanes: 16,
 			dots: []dotKernel{{6, dot6AVX512}, {4, dot4AVX512}, {2, dot2AVX512}, {1, dot1AVX512}},
+			max:  maxAVX512, exp: expAVX512, swiglu: swigluAVX512,
 			sums: []sumKernel{{4, 64, sum4x64AVX512}, {1, 64, sum1x64AVX512}, {4, 16, sum4x16AVX512}, {1, 16, sum1x16AVX512}},
 		})
 	}
