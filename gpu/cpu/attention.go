@@ -46,7 +46,7 @@ type attention struct {
 func newAttention(t *threads, c *cache, s shard, scale float64, maxTokens int) *attention {
 	a := &attention{
 		threads: t, cache: c, group: s.group, tokens: max(1, attnRows/s.group), scale: float32(scale),
-		scratch: make([]attnScratch, len(t.wake)+1), tiles: make([]attnTile, 0, maxTokens),
+		scratch: make([]attnScratch, t.workers()), tiles: make([]attnTile, 0, maxTokens),
 		qkvWidth: (s.heads + 2*s.kvHeads) * c.dim, outWidth: s.heads * c.dim,
 	}
 	a.task = a.tile

@@ -91,11 +91,16 @@ func New(cfg gpu.Config) (*Engine, error) {
 	e.tasks = tasks{embed: e.embedToken, norm: e.normToken, add: e.addToken, keys: e.keysToken, gate: e.gateToken,
 		pick: e.pickRow, argmax: e.argmaxRow}
 	e.info = e.describe()
-	e.threads = newThreads(cfg.Threads)
+	cpus := ownCPUs(cfg.Threads)
+	e.info.Host["bound"] = strconv.FormatBool(cpus != nil)
+	e.threads = newThreads(cfg.Threads, cpus)
 	e.matmul = newMatmul(e.threads)
 	e.attn = newAttention(e.threads, e.cache, s, g.SoftmaxScale(), cfg.MaxBatchedTokens)
 	e.experts = newExperts(&cfg, s, e.threads, e.matmul)
 	e.ended.Go(func() {
+		if cpus != nil {
+			bind(cpus[0])
+		}
 		for step := range e.steps {
 			e.done <- e.forward(step)
 		}
