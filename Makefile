@@ -12,7 +12,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test check vet unit race fuzz stress bench bench-peers clean FORCE
+.PHONY: build run test check vet unit race fuzz stress bench bench-peers bench-step clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -67,6 +67,10 @@ bench: build
 # Speed beside the peers that this machine has: MPI libraries and Gloo.
 bench-peers: build
 	scripts/bench-collectives.sh
+
+# The message with which an engine's leader starts a step on its workers, beside Open MPI's broadcast of as many bytes.
+bench-step: build
+	scripts/bench-step.sh
 
 clean:
 	rm -rf bin .tools fpm-results

@@ -25,8 +25,11 @@ var defaultCells = []string{"barrier:0", "broadcast:64", "broadcast:1048576", "g
 func parseCell(text string) (cell, error) {
 	op, size, _ := strings.Cut(text, ":")
 	bytes, err := strconv.Atoi(size)
-	if err != nil || bytes < 0 || !slices.Contains([]string{"barrier", "broadcast", "gather", "allgather", "allreduce"}, op) {
-		return cell{}, fmt.Errorf("cell %q: want OPERATION:BYTES, the operation barrier, broadcast, gather, allgather or allreduce, as in allreduce:4096", text)
+	if err != nil || bytes < 0 || !slices.Contains([]string{"barrier", "broadcast", "gather", "allgather", "allreduce", "step"}, op) {
+		return cell{}, fmt.Errorf("cell %q: want OPERATION:BYTES, the operation barrier, broadcast, gather, allgather, allreduce or step, as in allreduce:4096", text)
+	}
+	if op == "step" && bytes != stepBytes {
+		return cell{}, fmt.Errorf("cell %q: a steady step is a message of %d bytes, want step:%d", text, stepBytes, stepBytes)
 	}
 	return cell{op, bytes}, nil
 }
@@ -51,6 +54,12 @@ func (b *bench) measure(ctx context.Context, c cell, limit time.Duration) (timin
 		b.sent[i] = 1
 	}
 	clear(b.received)
+	if c.Op == "step" {
+		var err error
+		if b.step, err = newEngineStep(ctx, b.comm); err != nil {
+			return timing{}, err
+		}
+	}
 	probe, err := b.repeat(ctx, c, probes)
 	if err != nil {
 		return timing{}, err
@@ -87,6 +96,7 @@ func (b *bench) repeat(ctx context.Context, c cell, times int) ([]float64, error
 type bench struct {
 	comm           *collective.Comm
 	sent, received []float64
+	step           *engineStep
 }
 
 func (b *bench) operate(ctx context.Context, c cell) error {
@@ -96,6 +106,8 @@ func (b *bench) operate(ctx context.Context, c cell) error {
 		return b.comm.Barrier(ctx)
 	case "broadcast":
 		return collective.BroadcastInto(ctx, b.comm, 0, b.sent[:n])
+	case "step":
+		return b.step.run(ctx, b.comm.Rank())
 	case "gather":
 		return collective.GatherInto(ctx, b.comm, 0, b.received[:n*b.comm.Size()], b.sent[:n])
 	case "allgather":

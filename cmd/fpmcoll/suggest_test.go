@@ -17,14 +17,3 @@ func TestSplit(t *testing.T) {
 		}
 	}
 }
-
-func TestParseCell(t *testing.T) {
-	if c, err := parseCell("gather:4096"); err != nil || c != (cell{"gather", 4096}) {
-		t.Errorf("%v %v", c, err)
-	}
-	for _, bad := range []string{"gather", "gather:x", "gather:-1", "scan:8", ""} {
-		if _, err := parseCell(bad); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-}
