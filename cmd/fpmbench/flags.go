@@ -35,6 +35,7 @@ type options struct {
 	captureSizes                    flagvalue.Sizes
 	noAsync                         bool
 	dp, tp, pp, pcp                 flagvalue.Count
+	expertParallel                  bool
 	single, strict, overwrite       bool
 	dryRun                          bool
 	workerID                        string
@@ -125,6 +126,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.GenericFlag{Name: "tp", DefaultText: "derived from the world", Value: &o.tp, Usage: "`N` tensor-parallel ranks"},
 		&cli.GenericFlag{Name: "pp", DefaultText: "derived from the world", Value: &o.pp, Usage: "`N` pipeline-parallel ranks; only 1 works"},
 		&cli.GenericFlag{Name: "pcp", DefaultText: "derived from the world", Value: &o.pcp, Usage: "`N` prefill-context-parallel ranks; only 1 works"},
+		&cli.BoolFlag{Name: "expert-parallel", Aliases: []string{"enable-expert-parallel"}, Destination: &o.expertParallel, EnvVars: env("FPM_EXPERT_PARALLEL"), Usage: "spread whole experts over all ranks instead of splitting each over the tensor-parallel ranks"},
 		&cli.BoolFlag{Name: "single", Destination: &o.single, EnvVars: env("FPM_SINGLE"), Usage: "run as a world of one whatever the launcher's variables say"},
 		&cli.BoolFlag{Name: "strict-contract", Destination: &o.strict, EnvVars: env("FPM_STRICT_CONTRACT"), Usage: "refuse what the peer's benchmark refuses"},
 		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print the model, its memory and the points, and measure nothing"},

@@ -45,7 +45,7 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if groups, err = bench.NewGroups(ctx, world, sizes, bench.StepLimit); err != nil {
 		return err
 	}
-	engine, err := newEngine(pl.engine, pl.engineConfig(groups.TensorGroup()), o.noAsync)
+	engine, err := newEngine(pl.engine, pl.engineConfig(groups), o.noAsync)
 	if err != nil {
 		return err
 	}

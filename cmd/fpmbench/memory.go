@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fpmrun/fpmrun/gpu/cpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
 	"github.com/fpmrun/fpmrun/gpu/sim"
 )
 
@@ -16,9 +17,28 @@ var valueBytes = map[string]int{"cpu": 4, "sim": 2}
 // memory is what one worker of a run holds, in bytes.
 func (pl *plan) memory() (weights, pool int64) {
 	size, tp := valueBytes[pl.engine], pl.topology.TP
-	weights = pl.geometry.Parameters() * int64(size) / int64(tp)
+	whole, routed := pl.geometry.Parameters(), routedParameters(pl.geometry)
+	if ep := pl.expertRanks(); ep > 0 {
+		whole -= routed
+		weights = (routed + int64(ep) - 1) / int64(ep) * int64(size)
+	}
+	weights += whole * int64(size) / int64(tp)
 	pool = pl.geometry.KVBytesPerToken(size, tp) * int64(pl.bench.Blocks) * int64(pl.bench.BlockSize)
 	return weights, pool
+}
+
+// routedParameters is the number of weights of all routed experts.
+func routedParameters(g *model.Geometry) int64 {
+	if g.Experts == nil {
+		return 0
+	}
+	var n int64
+	for _, sparse := range g.Experts.Sparse {
+		if sparse {
+			n += 3 * int64(g.Hidden) * int64(g.Experts.Intermediate) * int64(g.Experts.Count)
+		}
+	}
+	return n
 }
 
 // fits refuses a model that the engine does not have and a run that the memory cannot hold, before anything is allocated. available is the host's free memory in
@@ -31,7 +51,7 @@ func (pl *plan) fits(available int64, workers int) error {
 		}
 		return nil
 	}
-	if err := cpu.Check(pl.geometry, pl.topology.TP, 0); err != nil {
+	if err := cpu.Check(pl.geometry, pl.topology.TP, pl.expertRanks()); err != nil {
 		return err
 	}
 	if needed := (weights + pool) * int64(workers); available > 0 && needed > available {

@@ -9,6 +9,7 @@ import (
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/model"
+	"github.com/fpmrun/fpmrun/gpu/sim"
 	"github.com/fpmrun/fpmrun/rank/bench"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -57,7 +58,7 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 			DecodeBatches: sample("decode-max-batch-size-samples"),
 		},
 		Timeout: time.Duration(o.timeout), ContentSeed: o.contentSeed, PrefillRealSeed: bool(o.realSeed),
-		KVWarmup: bool(o.kvWarmup), KVSkipReason: skipReason(geometry),
+		KVWarmup: bool(o.kvWarmup), KVSkipReason: o.skipReason(geometry), ExpertParallel: o.expertParallel,
 		GiantKVThreshold: o.giantThreshold.Value, GiantKVRepeats: o.giantRepeats.Value,
 		MaxModelLen: o.maxModelLen.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value,
 		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
@@ -111,6 +112,14 @@ func (o *options) supported(engine string, g *model.Geometry, t env.Topology) er
 	if t.PCP > 1 {
 		refuse("--pcp %d: prefill_context_parallel_size above 1 is refused: no engine here splits a prompt over ranks; use --pcp 1", t.PCP)
 	}
+	if o.expertParallel {
+		switch {
+		case g.Experts == nil:
+			refuse("--expert-parallel: model %s (model_type %q) has no routed experts; drop the flag", g.Name, g.ModelType)
+		case engine == sim.Name:
+			refuse("--expert-parallel: the sim engine does not model the exchange between the ranks that hold experts; use --engine cpu, or drop the flag")
+		}
+	}
 	if o.strict && g.Experts == nil && t.DP > 1 {
 		refuse("--strict-contract: a dense model with data_parallel_size %d is refused: its ranks are independent replicas; run one rank, or drop --strict-contract", t.DP)
 	}
@@ -122,19 +131,37 @@ func (o *options) supported(engine string, g *model.Geometry, t env.Topology) er
 	return errors.Join(errs...)
 }
 
-// skipReason says why decode points of a model do not run over real KV.
-func skipReason(g *model.Geometry) string {
-	if g.Experts == nil {
+// skipReason says why decode points of a model do not run over real KV, in the order of the format: what the tokens are only matters where
+// they choose the rank that computes them, and then they have to be text.
+func (o *options) skipReason(g *model.Geometry) string {
+	switch {
+	case g.Experts == nil:
 		return "dense_model_content_insensitive"
+	case !o.expertParallel:
+		return "moe_tp_balanced_by_construction" // every rank holds a part of each expert
+	case o.noPrefixCaching:
+		return "prefix_caching_disabled"
 	}
-	return "moe_tp_balanced_by_construction" // without expert parallelism every rank holds a part of each expert
+	return "tokenizer_unavailable: none is built in"
+}
+
+// expertRanks is the number of ranks that whole experts are spread over; 0 without expert parallelism.
+func (pl *plan) expertRanks() int {
+	if !pl.bench.ExpertParallel {
+		return 0
+	}
+	return pl.topology.Ranks()
 }
 
 // engineConfig is what the engine of one worker is built from.
-func (pl *plan) engineConfig(tp gpu.Group) gpu.Config {
-	return gpu.Config{
+func (pl *plan) engineConfig(groups *bench.Groups) gpu.Config {
+	cfg := gpu.Config{
 		Geometry: pl.geometry, Weights: pl.weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
 		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
-		Graph: pl.bench.Graph, TP: tp,
+		Graph: pl.bench.Graph, TP: groups.TensorGroup(),
 	}
+	if pl.bench.ExpertParallel {
+		cfg.EP = bench.NewExpertGroup(groups.Experts)
+	}
+	return cfg
 }

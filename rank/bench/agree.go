@@ -140,6 +140,7 @@ func (s *Session) agreeStop(ctx context.Context) (bool, error) {
 type ready struct {
 	PointDigest string
 	Scheduled   artifact.Scheduled // of the first step
+	Steps       int                // of the point
 	Skip        string             // why this rank cannot run the point
 }
 
@@ -164,6 +165,9 @@ func (s *Session) agreeReady(ctx context.Context, own ready) (string, error) {
 	for rank, r := range all {
 		if x, y := totals(r.Scheduled), totals(all[0].Scheduled); x != y {
 			return "", fmt.Errorf("bench: rank %d scheduled %+v, rank 0 %+v", rank, x, y)
+		}
+		if r.Steps != all[0].Steps {
+			return "", fmt.Errorf("bench: rank %d is to run %d steps, rank 0 %d", rank, r.Steps, all[0].Steps)
 		}
 	}
 	return "", nil

@@ -26,7 +26,8 @@ type fake struct {
 	fail     error
 	wrong    bool // it dispatches something else than planned
 
-	before func(ctx context.Context, step int) error // called by each Await with the number of steps so far; may be nil
+	before func(ctx context.Context, step *gpu.Step) error // called by each Await; may be nil
+	share  gpu.Exchange                                    // with the engines of the other ranks, in each step; may be nil
 	closed bool
 
 	session   *Session
@@ -50,7 +51,14 @@ func (f *fake) Enqueue(step *gpu.Step) error {
 
 func (f *fake) Await(ctx context.Context, out *gpu.Output) error {
 	if f.before != nil {
-		if err := f.before(ctx, len(f.steps)); err != nil {
+		if err := f.before(ctx, f.flight[0]); err != nil {
+			return err
+		}
+	}
+	if f.share != nil {
+		n := f.share.Size()
+		ones, values := slices.Repeat([]int{1}, n), make([]float32, 2*n)
+		if err := f.share.AllToAll(values[:n], ones, values[n:], ones); err != nil {
 			return err
 		}
 	}

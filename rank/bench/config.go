@@ -33,6 +33,7 @@ type Config struct {
 	BlockSize        int // tokens per KV block
 	Blocks           int // KV blocks, the null block included
 	PrefixCaching    bool
+	ExpertParallel   bool // the engines of all DP ranks share one set of experts, so they step together
 	Graph            gpu.GraphConfig
 	Vocab            int // vocabulary of the model
 

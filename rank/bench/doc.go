@@ -1,10 +1,13 @@
 // Package bench measures single forward passes over a grid of points and leaves the evidence.
 //
 // Every DP rank is one engine: its leader (tensor, pipeline and context rank 0) schedules steps, the other workers
-// of the engine execute the same steps ([Follow]). The leaders agree on what they can hold, on the grid, on every
+// of the engine execute the same steps ([Follower]). The leaders agree on what they can hold, on the grid, on every
 // point's start, result and skip, and on when to stop; they exchange this over the collective layer. A run is
 //
 //	capacity -> grid -> global warm-up -> for each point: boundary, preparation, start, steps, result -> cleanup
+//
+// The leader tells its workers of each step in one message of 64 bytes. Engines that share experts ([Config].ExpertParallel) take every
+// step together, those with nothing to compute a step without rows.
 //
 // # What is timed
 //

@@ -25,6 +25,7 @@ type Groups struct {
 	Workers *collective.Comm // the workers of this rank's DP engine, by their rank in it; rank 0 is the leader
 	Leaders *collective.Comm // on a leader the leaders of all DP ranks, by DP rank; on other workers those of the same place
 	Tensor  *collective.Comm // inside a step, between the workers; nil for one worker
+	Experts *collective.Comm // inside a step, between the workers of all engines
 
 	DPRank int
 	Worker int // rank in the DP engine
@@ -54,6 +55,10 @@ func NewGroups(ctx context.Context, world *collective.Comm, sizes artifact.Sizes
 			return g, fmt.Errorf("bench: tensor-parallel group of DP rank %d: %w", g.DPRank, err)
 		}
 	}
+	if g.Experts, err = world.Dup(ctx); err != nil {
+		return g, fmt.Errorf("bench: expert-parallel group: %w", err)
+	}
+	g.Experts.SetTimeout(limit)
 	return g, nil
 }
 
@@ -83,5 +88,5 @@ func (g *Groups) Follow(ctx context.Context, engine gpu.Engine) error {
 // whoever waits in one of them, or enters one later, gets it. The result is err; where the world was broken before, by the rank that
 // failed first or by the loss of one, it says that as well, since what this rank saw may be no more than another one leaving.
 func (g *Groups) GiveUp(err error) error {
-	return giveUp(err, g.World, g.Leaders, g.Tensor, g.Workers)
+	return giveUp(err, g.World, g.Leaders, g.Tensor, g.Experts, g.Workers)
 }

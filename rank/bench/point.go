@@ -20,12 +20,15 @@ func (s *Session) measure(ctx context.Context, point artifact.Point) error {
 		return err
 	}
 	defer p.release()
+	if err := s.lockstep.settle(ctx); err != nil {
+		return fmt.Errorf("bench: point %d: %w", point.BenchmarkID, err)
+	}
 	own := ready{Skip: reason}
 	if own.PointDigest, err = point.Digest(); err != nil {
 		return err
 	}
 	if reason == "" {
-		own.Scheduled = scheduled(&p.batch.steps[0], p.batch.decode)
+		own.Scheduled, own.Steps = scheduled(&p.batch.steps[0], p.batch.decode), len(p.batch.steps)
 	}
 	if reason, err = s.agreeReady(ctx, own); err != nil {
 		return err

@@ -17,11 +17,19 @@ type Setup struct {
 	Version    string // of this program
 }
 
+// expertBackend names the exchange of tokens between the holders of experts.
+const expertBackend = "pairwise"
+
 // Provenance is the engine block of the rank documents: what the engine believed when it started.
 func Provenance(c *Config, u Setup) artifact.Engine {
 	source := "safetensors"
 	if u.WeightSeed != nil {
 		source = "random"
+	}
+	var all2all *string
+	if c.ExpertParallel {
+		name := expertBackend
+		all2all = &name
 	}
 	return artifact.Engine{
 		Attention: &artifact.EngineAttention{BackendPerKind: map[string]string{}, Resolution: artifact.PendingProbe},
@@ -39,7 +47,7 @@ func Provenance(c *Config, u Setup) artifact.Engine {
 		},
 		Parallel: &artifact.EngineParallel{
 			DataParallelSize: u.DPSize, TensorParallelSize: u.Sizes.TP, PipelineParallelSize: u.Sizes.PP,
-			PrefillContextParallelSize: u.Sizes.PCP, DecodeContextParallelSize: 1, EPLBConfig: map[string]any{},
+			PrefillContextParallelSize: u.Sizes.PCP, DecodeContextParallelSize: 1, EnableExpertParallel: c.ExpertParallel, All2AllBackend: all2all, EPLBConfig: map[string]any{},
 		},
 		Graph:      &artifact.EngineGraph{CudagraphMode: c.Graph.Mode, CudagraphCaptureSizes: append([]int{}, c.Graph.Sizes...), Resolution: "pre_resolution"},
 		Versions:   &artifact.EngineVersions{FPMRun: u.Version, Engine: u.Info.Engine},

@@ -81,7 +81,7 @@ func (s *Session) stage(ctx context.Context, prefixes [][]uint32, salts []string
 	}
 	defer b.release()
 	steps := s.chunks(b)
-	if err := s.forward.prepare(ctx, steps); err != nil {
+	if err := s.lockstep.work(ctx, steps); err != nil {
 		record.failed()
 		return "", fmt.Errorf("bench: stage prefixes: %w", err)
 	}
@@ -114,7 +114,7 @@ func (s *Session) shoot(ctx context.Context, prompts [][]uint32, salts []string,
 		}
 	}
 	b.prefill()
-	if err := s.forward.prepare(ctx, b.steps); err != nil {
+	if err := s.lockstep.work(ctx, b.steps); err != nil {
 		record.failed()
 		return "", fmt.Errorf("bench: warm shot: %w", err)
 	}

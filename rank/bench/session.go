@@ -31,6 +31,7 @@ type Session struct {
 	doc    artifact.Rank
 	chains map[string]int // computed tokens of each real-prefix chain, by salt
 
+	lockstep lockstep
 	salts    int // counter of process-local cache salts
 	deadline time.Time
 	stop     atomic.Bool
@@ -55,6 +56,7 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 		forward: forward{engine: engine, depth: engine.Info().Depth, limit: StepLimit + watchGrace},
 		chains:  map[string]int{},
 	}
+	s.lockstep = newLockstep(cfg.ExpertParallel, leaders, &s.forward)
 	s.doc = s.newDocument()
 	return s, nil
 }
@@ -98,6 +100,9 @@ func (s *Session) run(ctx context.Context) error {
 		return err
 	}
 	if err := s.warmup(ctx); err != nil {
+		return err
+	}
+	if err := s.lockstep.settle(ctx); err != nil {
 		return err
 	}
 	for _, point := range s.plan.Points {

@@ -44,14 +44,14 @@ func (s *Session) warmup(ctx context.Context) error {
 	}
 	defer b.release()
 	steps := s.chunks(b)
-	if err := s.forward.prepare(ctx, steps); err != nil {
+	if err := s.lockstep.work(ctx, steps); err != nil {
 		record.failed()
 		return err
 	}
 	record.observed(steps, false)
 	if n > 1 {
 		b.continued(length, n-1)
-		if err := s.forward.prepare(ctx, b.steps); err != nil {
+		if err := s.lockstep.work(ctx, b.steps); err != nil {
 			record.failed()
 			return err
 		}

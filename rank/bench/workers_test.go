@@ -25,8 +25,8 @@ type part struct {
 }
 
 // runEngines runs dp engines of tp workers each on the world, as the program does, and returns what every rank did. change may alter a rank's
-// engine.
-func runEngines(t *testing.T, comms []*collective.Comm, tp int, change func(rank int, f *fake)) []part {
+// settings and engine.
+func runEngines(t *testing.T, comms []*collective.Comm, tp int, change func(rank int, c *Config, f *fake)) []part {
 	t.Helper()
 	sizes := artifact.Sizes{TP: tp, PCP: 1, PP: 1}
 	parts := make([]part, len(comms))
@@ -34,7 +34,7 @@ func runEngines(t *testing.T, comms []*collective.Comm, tp int, change func(rank
 	for rank, comm := range comms {
 		c, f := settings(t), &fake{}
 		if change != nil {
-			change(rank, f)
+			change(rank, &c, f)
 		}
 		parts[rank].engine = f
 		wg.Go(func() {
@@ -42,6 +42,9 @@ func runEngines(t *testing.T, comms []*collective.Comm, tp int, change func(rank
 			err := func() (err error) {
 				if g, err = NewGroups(t.Context(), comm, sizes, StepLimit); err != nil {
 					return err
+				}
+				if c.ExpertParallel {
+					f.share = NewExpertGroup(g.Experts)
 				}
 				if !g.IsLeader() {
 					return g.Follow(t.Context(), f)
@@ -74,7 +77,7 @@ func runEngines(t *testing.T, comms []*collective.Comm, tp int, change func(rank
 func TestWorkersExecuteTheLeadersSteps(t *testing.T) {
 	for _, c := range []struct{ dp, tp, depth int }{{1, 2, 1}, {1, 4, 2}, {1, 8, 1}, {2, 4, 1}, {4, 2, 2}} {
 		t.Run(fmt.Sprintf("dp%d tp%d depth%d", c.dp, c.tp, c.depth), func(t *testing.T) {
-			parts := runEngines(t, world(t, c.dp*c.tp), c.tp, func(_ int, f *fake) { f.depth = c.depth })
+			parts := runEngines(t, world(t, c.dp*c.tp), c.tp, func(_ int, _ *Config, f *fake) { f.depth = c.depth })
 			for rank, p := range parts {
 				if p.err != nil {
 					t.Fatalf("rank %d: %v", rank, p.err)
@@ -93,7 +96,7 @@ func TestWorkersExecuteTheLeadersSteps(t *testing.T) {
 
 // A worker whose logits are not finite fails the point on the leader.
 func TestWorkerWithoutFiniteLogits(t *testing.T) {
-	parts := runEngines(t, world(t, 4), 4, func(rank int, f *fake) { f.infinite = rank == 2 })
+	parts := runEngines(t, world(t, 4), 4, func(rank int, _ *Config, f *fake) { f.infinite = rank == 2 })
 	if err := parts[0].err; err == nil || !strings.Contains(err.Error(), "not all finite") {
 		t.Errorf("leader: %v", err)
 	}
@@ -110,10 +113,10 @@ func TestTroubleOfOneWorkerIsNamedEverywhere(t *testing.T) {
 					network := collective.NewMemory(time.Millisecond, 0)
 					comms := worldOn(t, network, ranks)
 					host := fmt.Sprintf("host%d", victim)
-					parts := runEngines(t, comms, tp, func(rank int, f *fake) {
+					parts := runEngines(t, comms, tp, func(rank int, _ *Config, f *fake) {
 						if rank == victim {
-							f.before = func(ctx context.Context, step int) error {
-								if step < atStep {
+							f.before = func(ctx context.Context, step *gpu.Step) error {
+								if len(f.steps) < atStep {
 									return nil
 								}
 								switch trouble {
