@@ -150,7 +150,10 @@ func TestCase10NormThenRotate(t *testing.T) {
 }
 
 func TestCase11ReplicatedHeads(t *testing.T) {
-	g := geometry(t, "qwen3-8b", `{`+small+`"num_attention_heads":8,"num_key_value_heads":4,"head_dim":32}`)
+	if n := geometry(t, "qwen3-30b-a3b", "").KVBytesPerToken(2, 8); n != 24_576 {
+		t.Errorf("qwen3-30b-a3b at tp 8 caches %d bytes per token and rank, want 24576", n)
+	}
+	g := geometry(t, "qwen3-30b-a3b", `{`+small+`"num_attention_heads":8,"num_key_value_heads":4,"head_dim":32,"moe_intermediate_size":64,"num_experts":16}`)
 	cfg := config(g)
 	cfg.Threads = 1
 	w := start(t, cfg, 8)
