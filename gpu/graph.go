@@ -66,6 +66,18 @@ func (c GraphConfig) Capture(n int) int {
 	return c.Sizes[i]
 }
 
+// Uncovered is the smallest decode batch up to maxSeqs that no capture covers, so that it runs without a graph although
+// decode is to run in graphs; 0 when there is none.
+func (c GraphConfig) Uncovered(maxSeqs int) int {
+	if c.DecodeMode() == GraphNone || c.Capture(maxSeqs) > 0 {
+		return 0
+	}
+	if len(c.Sizes) == 0 {
+		return 1
+	}
+	return c.Sizes[len(c.Sizes)-1] + 1
+}
+
 // Plan is the dispatch expected of a step with the given number of tokens.
 func (c GraphConfig) Plan(tokens int, decode bool) Dispatch {
 	mode := c.PrefillMode()

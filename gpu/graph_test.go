@@ -38,6 +38,30 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Captures up to 16 and at most 20 sequences: 17 to 20 are planned without a graph, and that is known before the run.
+func TestCase23BatchesAboveTheLargestCapture(t *testing.T) {
+	g := GraphConfig{Mode: "FULL_DECODE_ONLY", Sizes: []int{1, 2, 4, 8, 16}}
+	if got, want := g.Plan(16, true), (Dispatch{GraphFull, 16, 16}); got != want {
+		t.Errorf("16 sequences: %+v, want %+v", got, want)
+	}
+	if got, want := g.Plan(17, true), (Dispatch{GraphNone, 17, 17}); got != want {
+		t.Errorf("17 sequences: %+v, want %+v", got, want)
+	}
+	for _, c := range []struct {
+		cfg     GraphConfig
+		maxSeqs int
+		want    int
+	}{
+		{g, 20, 17}, {g, 16, 0}, {g, 3, 0},
+		{GraphConfig{Mode: "NONE", Sizes: g.Sizes}, 20, 0},
+		{GraphConfig{Mode: "FULL"}, 20, 1},
+	} {
+		if got := c.cfg.Uncovered(c.maxSeqs); got != c.want {
+			t.Errorf("%+v with %d sequences: without a graph from %d on, want %d", c.cfg, c.maxSeqs, got, c.want)
+		}
+	}
+}
+
 func TestGraphConfigRefuses(t *testing.T) {
 	for _, c := range []struct {
 		cfg  GraphConfig

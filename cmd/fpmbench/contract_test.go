@@ -163,3 +163,15 @@ func TestTooLargeForTheHost(t *testing.T) {
 		t.Errorf("status %d: %s", code, stderr.String())
 	}
 }
+
+// Decode batches that no capture covers are announced before the run, once.
+func TestCase23Warning(t *testing.T) {
+	args := []string{"--engine", "sim", "--max-num-seqs", "20", "--cudagraph-capture-sizes"}
+	code, _, stderr := dry(t, nil, append(args, "1,2,4,8,16")...)
+	if code != 0 || strings.Count(stderr, "without a graph") != 1 || !strings.Contains(stderr, "from=17 to=20") {
+		t.Errorf("status %d, want one warning about 17 to 20: %s", code, stderr)
+	}
+	if code, _, stderr := dry(t, nil, append(args, "1,2,4,8,16,20")...); code != 0 || strings.Contains(stderr, "without a graph") {
+		t.Errorf("with a capture of 20: status %d: %s", code, stderr)
+	}
+}

@@ -44,6 +44,9 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 	if err != nil {
 		return nil, err
 	}
+	if from := graph.Uncovered(o.maxSeqs.Value); from > 0 {
+		p.log.Warn("decode batches run without a graph: no capture covers them", "from", from, "to", o.maxSeqs.Value)
+	}
 	manifest, err := p.manifest(o)
 	if err != nil {
 		return nil, err

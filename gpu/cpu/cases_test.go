@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/kv"
@@ -62,7 +65,15 @@ func TestCase07SlidingWindow(t *testing.T) {
 
 // A window that is written down but switched off is no window.
 func TestCase08WindowSwitchedOff(t *testing.T) {
-	g := geometry(t, "qwen2.5-7b", strings.Replace(qwen2Cut, `{`, `{"sliding_window":4,"use_sliding_window":false,`, 1))
+	for _, f := range []struct{ name, overrides string }{
+		{"qwen2.5-7b", strings.Replace(qwen2Cut, `{`, `{"sliding_window":4,"use_sliding_window":false,`, 1)},
+		{"mixtral-8x7b", mixtralCut}, // its window is null
+	} {
+		t.Run(f.name, func(t *testing.T) { testFullAttention(t, geometry(t, f.name, f.overrides)) })
+	}
+}
+
+func testFullAttention(t *testing.T, g *model.Geometry) {
 	cfg := config(g)
 	w := start(t, cfg, 1)
 	tokens := prompt(g, 1, 30)
@@ -222,6 +233,39 @@ func TestCase20PrefixHit(t *testing.T) {
 			w.near("second time", 0, want, 1e-6)
 		}
 		s.Release()
+	}
+}
+
+// Blocks whose values lie beyond the 2^31st and the 2^32nd of the pool hold what the first ones hold. The pool is 9 GiB of
+// memory that is reserved, of which only the pages in use exist.
+func TestCase24LargePool(t *testing.T) {
+	const blocks = 70_000
+	g := geometry(t, "llama-3.1-8b", `{"num_hidden_layers":1,"hidden_size":128,"intermediate_size":192,"vocab_size":307,"initializer_range":0.08,"num_attention_heads":8,"num_key_value_heads":8,"head_dim":128}`)
+	w := start(t, config(g), 1)
+	e := w.engines[0]
+	values := 2 * blocks * 8 * 16 * 128
+	pool, err := unix.Mmap(-1, 0, 4*values, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Skipf("this host does not reserve %d bytes: %v", 4*values, err)
+	}
+	defer unix.Munmap(pool)
+	e.cfg.Blocks = blocks
+	e.cache.blocks, e.cache.data = blocks, unsafe.Slice((*float32)(unsafe.Pointer(&pool[0])), values)
+	tokens := prompt(g, 1, 40)
+	run := func(table []int32) []float32 {
+		w.step(gpu.Row{Tokens: tokens[:37], Blocks: table})
+		for at := 37; at < len(tokens); at++ {
+			w.step(gpu.Row{Tokens: tokens[at : at+1], Computed: at, Blocks: table})
+		}
+		return slices.Clone(w.logits(0))
+	}
+	low := run([]int32{1, 2, 3})
+	high := run([]int32{blocks - 1, 65_536, blocks - 2})
+	if !bitsEqual(low, high) {
+		t.Error("the last blocks of a large pool give other logits than the first")
+	}
+	if page := e.cache.page(0, 1, blocks-1, 7); &page[0] != &e.cache.data[values-16*128] {
+		t.Error("the last page is not at the end of the pool")
 	}
 }
 

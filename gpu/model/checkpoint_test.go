@@ -282,13 +282,15 @@ func TestCheckpointOfAnotherModel(t *testing.T) {
 	refused(t, folder(t, tinyCut, nil, 1), g, "more tensors like these")
 	refused(t, t.TempDir(), g, "neither model.safetensors.index.json nor model.safetensors")
 	refused(t, filepath.Join(t.TempDir(), "absent"), g, "absent")
-	for i := range list {
-		if list[i].Name == model.NormName {
-			list[i].Type, list[i].Shape = "F64", []int{16}
-			list[i].Values = make([]float32, 64)
-		}
-	}
-	refused(t, folder(t, tinyCut, list, 1), g, model.NormName)
+	// A type that cannot be read: the file is well formed, with a byte for each value.
+	dir := folder(t, tinyCut, list, 1)
+	rewrite(t, filepath.Join(dir, "model.safetensors"), func(h map[string]map[string]any, _ *uint64, data []byte) []byte {
+		offsets := h[model.HeadName]["data_offsets"].([]any)
+		half := offsets[0].(float64) + 96*64
+		h[model.HeadName]["dtype"], h[model.HeadName]["data_offsets"] = "F8_E4M3", []any{offsets[0], half}
+		return data[:int(half)]
+	})
+	refused(t, dir, g, model.HeadName, "F8_E4M3", "model.safetensors")
 }
 
 // A file that is cut short while it is in use is an error, neither zeros nor the end of the process.
