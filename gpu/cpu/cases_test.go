@@ -248,7 +248,11 @@ func TestCase24LargePool(t *testing.T) {
 	if err != nil {
 		t.Skipf("this host does not reserve %d bytes: %v", 4*values, err)
 	}
-	defer unix.Munmap(pool)
+	defer func() {
+		if err := unix.Munmap(pool); err != nil {
+			t.Error(err)
+		}
+	}()
 	e.cfg.Blocks = blocks
 	e.cache.blocks, e.cache.data = blocks, unsafe.Slice((*float32)(unsafe.Pointer(&pool[0])), values)
 	tokens := prompt(g, 1, 40)
