@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
 
 // Sizes of attention's inner loop.
 const (
@@ -17,8 +21,8 @@ type attnTile struct {
 
 // attnScratch is one worker's memory for a tile: R is its number of query rows.
 type attnScratch struct {
-	q      []float32 // (R, HeadDim), scaled
-	acc    []float32 // (R, HeadDim): weighted sum of values so far
+	q      []float32 // (R, dim), scaled
+	acc    []float32 // (R, valueDim): weighted sum of values so far
 	scores []float32 // (R, attnKeys)
 	top    []float32 // (R): largest score so far
 	sum    []float32 // (R): sum of exp(score - top) so far
@@ -31,6 +35,7 @@ type attention struct {
 	task    func(worker, item int) // a.tile, made once
 	cache   *cache
 	group   int // query heads per KV head
+	value   int // leading values of a cached vector that are summed: all of it where keys and values are apart
 	tokens  int // tokens per tile
 	scale   float32
 	scratch []attnScratch
@@ -38,22 +43,25 @@ type attention struct {
 	tiles    []attnTile // of the current step
 	layer    int
 	window   int       // keys a query sees, itself included; 0 means all
-	qkv, out []float32 // (tokens, qkvWidth), (tokens, outWidth)
+	qkv, out []float32 // (tokens, qkvWidth): queries first, (tokens, outWidth)
 	qkvWidth int
 	outWidth int
 }
 
-func newAttention(t *threads, c *cache, s shard, scale float64, maxTokens int) *attention {
+func newAttention(t *threads, c *cache, s shard, scale float64, maxTokens int, mla *model.MLA) *attention {
 	a := &attention{
 		threads: t, cache: c, group: s.group, tokens: max(1, attnRows/s.group), scale: float32(scale),
 		scratch: make([]attnScratch, t.workers()), tiles: make([]attnTile, 0, maxTokens),
-		qkvWidth: (s.heads + 2*s.kvHeads) * c.dim, outWidth: s.heads * c.dim,
+		value: c.dim, qkvWidth: (s.heads + 2*s.kvHeads) * c.dim, outWidth: s.heads * c.dim,
+	}
+	if mla != nil {
+		a.value, a.qkvWidth, a.outWidth = mla.KVRank, s.heads*c.dim, s.heads*mla.KVRank
 	}
 	a.task = a.tile
 	rows := a.tokens * a.group
 	for i := range a.scratch {
 		a.scratch[i] = attnScratch{
-			q: make([]float32, rows*c.dim), acc: make([]float32, rows*c.dim), scores: make([]float32, rows*attnKeys),
+			q: make([]float32, rows*c.dim), acc: make([]float32, rows*a.value), scores: make([]float32, rows*attnKeys),
 			top: make([]float32, rows), sum: make([]float32, rows),
 		}
 	}
@@ -83,7 +91,7 @@ func (a *attention) tile(worker, item int) {
 			s.q[i*a.group*d+j] = v * a.scale
 		}
 	}
-	clear(s.acc[:rows*d])
+	clear(s.acc[:rows*a.value])
 	clear(s.sum[:rows])
 	for r := range rows {
 		s.top[r] = float32(math.Inf(-1))
@@ -96,8 +104,8 @@ func (a *attention) tile(worker, item int) {
 		a.chunk(t, head, s, begin, min(begin+attnKeys, end))
 	}
 	for r := range rows {
-		o := a.out[(t.first+r/a.group)*a.outWidth+(head*a.group+r%a.group)*d:][:d]
-		for j, v := range s.acc[r*d : (r+1)*d] {
+		o := a.out[(t.first+r/a.group)*a.outWidth+(head*a.group+r%a.group)*a.value:][:a.value]
+		for j, v := range s.acc[r*a.value : (r+1)*a.value] {
 			o[j] = v / s.sum[r]
 		}
 	}
@@ -122,7 +130,7 @@ func (a *attention) chunk(t *attnTile, head int, s *attnScratch, begin, end int)
 	}
 	for at := begin; at < end; {
 		values, n := a.piece(1, t, head, at, end)
-		processor.sum(rows, d, n, s.scores[at-begin:], attnKeys, values, d, s.acc, d)
+		processor.sum(rows, a.value, n, s.scores[at-begin:], attnKeys, values, d, s.acc, a.value)
 		at += n
 	}
 }
@@ -143,7 +151,7 @@ func (a *attention) softmax(s *attnScratch, row int, scores []float32, from, to 
 	s.top[row] = top
 	s.sum[row] = s.sum[row]*correct + sum
 	if correct != 1 {
-		acc := s.acc[row*a.cache.dim : (row+1)*a.cache.dim]
+		acc := s.acc[row*a.value : (row+1)*a.value]
 		for i := range acc {
 			acc[i] *= correct
 		}

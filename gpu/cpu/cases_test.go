@@ -187,7 +187,8 @@ func TestCase11ReplicatedHeads(t *testing.T) {
 		{"llama-3.1-8b", `{"num_attention_heads":12,"num_key_value_heads":6,"head_dim":128}`, 4, "6 KV heads neither divide by tp 4"},
 		{"llama-3.1-8b", `{"intermediate_size":14337}`, 2, "intermediate_size 14337 does not divide by tp 2"},
 		{"qwen3-30b-a3b", `{"moe_intermediate_size":767}`, 2, "intermediate size 767 do not divide by tp 2"},
-		{"deepseek-v3", "", 1, `model_type "deepseek_v3"`},
+		{"deepseek-v3", `{"num_attention_heads":126}`, 4, "126 heads do not divide by tp 4"},
+		{"deepseek-v3", `{"moe_intermediate_size":2050,"n_shared_experts":3}`, 4, "shared experts of intermediate size 6150 do not divide by tp 4"},
 		{"tiny", "", 0, "0 tensor-parallel workers"},
 	} {
 		err := Check(geometry(t, c.name, c.overrides), c.tp, 0)

@@ -5,27 +5,15 @@ import (
 	"fmt"
 
 	"github.com/fpmrun/fpmrun/gpu"
-	"github.com/fpmrun/fpmrun/gpu/model"
 )
 
 // validate reports everything in a configuration that this engine cannot run.
 func validate(cfg *gpu.Config) error {
 	errs := []error{cfg.Validate()}
-	if cfg.Geometry != nil {
-		errs = append(errs, supported(cfg.Geometry))
-	}
 	if cfg.Graph.PrefillMode() != gpu.GraphNone || cfg.Graph.DecodeMode() != gpu.GraphNone {
 		errs = append(errs, fmt.Errorf("%w cudagraph mode %s (--cudagraph-mode) on the CPU engine: it has no graphs, only NONE", gpu.ErrConfig, cfg.Graph.Mode))
 	}
 	return errors.Join(errs...)
-}
-
-// supported refuses a family that this engine does not have.
-func supported(g *model.Geometry) error {
-	if g.MLA != nil {
-		return fmt.Errorf("%w model %s on the CPU engine: model_type %q is not supported", gpu.ErrConfig, g.Name, g.ModelType)
-	}
-	return nil
 }
 
 // check refuses a step that does not fit the engine.

@@ -29,6 +29,7 @@ type Engine struct {
 	threads *threads
 	matmul  *matmul
 	attn    *attention
+	latent  *latent  // nil without latent attention
 	experts *experts // nil in a dense model
 	buf     buffers
 	sampler sampler
@@ -38,7 +39,6 @@ type Engine struct {
 	lastID      []uint32 // (MaxSeqs): id sampled last for each slot
 	sampledSlot []bool   // (MaxSeqs): whether there is one
 
-	step       *gpu.Step // the step in flight or the last one
 	layer      int       // layer in progress
 	normWeight []float32 // weight of the norm in progress
 
@@ -95,7 +95,8 @@ func New(cfg gpu.Config) (*Engine, error) {
 	e.info.Host["bound"] = strconv.FormatBool(cpus != nil)
 	e.threads = newThreads(cfg.Threads, cpus)
 	e.matmul = newMatmul(e.threads)
-	e.attn = newAttention(e.threads, e.cache, s, g.SoftmaxScale(), cfg.MaxBatchedTokens)
+	e.attn = newAttention(e.threads, e.cache, s, g.SoftmaxScale(), cfg.MaxBatchedTokens, g.MLA)
+	e.latent = newLatent(&cfg, s, e.threads, e.matmul, e.rotary, e.cache)
 	e.experts = newExperts(&cfg, s, e.threads, e.matmul)
 	e.ended.Go(func() {
 		if cpus != nil {
@@ -160,7 +161,7 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 		e.broken = fmt.Errorf("cpu: awaiting a step: %w", context.Cause(ctx))
 		return e.broken
 	}
-	e.rows = len(e.step.Rows)
+	e.rows = len(e.buf.step.Rows)
 	out.Sampled = append(out.Sampled[:0], e.sampler.sampled[:e.rows]...)
 	out.Arrival = e.sampler.arrival
 	out.Dispatch = gpu.Dispatch{Mode: gpu.GraphNone, Unpadded: e.tokens, Padded: e.tokens}

@@ -23,7 +23,6 @@ func TestRefusedConfigurations(t *testing.T) {
 		want string
 	}{
 		{"no geometry", func(c *gpu.Config) { c.Geometry = nil }, "geometry"},
-		{"latent attention", func(c *gpu.Config) { c.Geometry = geometry(t, "deepseek-v3", "") }, "deepseek_v3"},
 		{"graphs", func(c *gpu.Config) { c.Graph.Mode = "FULL" }, "--cudagraph-mode"},
 		{"graphs for decode only", func(c *gpu.Config) { c.Graph.Mode = "FULL_DECODE_ONLY" }, "FULL_DECODE_ONLY"},
 		{"unknown graph mode", func(c *gpu.Config) { c.Graph.Mode = "MOST" }, "MOST"},

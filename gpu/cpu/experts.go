@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/fpmrun/fpmrun/gpu"
+import (
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
 
 // experts is the feed-forward network of sparse layers. T is the most tokens that this worker routes in a step and R
 // the most rows that its own experts can be given.
@@ -22,6 +25,7 @@ type experts struct {
 	count int       // tokens routed by this worker
 
 	scores   []float32 // (T, Count)
+	choices  []float32 // (T, Count): scores by which DeepSeek-V3 chooses
 	ids      []int32   // (T, TopK): chosen experts
 	weights  []float32 // (T, TopK)
 	place    []int32   // (T, TopK): row of sorted
@@ -31,18 +35,22 @@ type experts struct {
 	gateUp   []float32 // (R, 2 expertWidth)
 	act      []float32 // (R, expertWidth)
 	dispatch *dispatch // nil without expert parallelism
+
+	sharedGateUp []float32 // (tokens, 2 sharedWidth)
+	sharedAct    []float32 // (tokens, sharedWidth)
+	shared       []float32 // (tokens, Hidden): output of the shared experts; nil without them
 }
 
 // expertConfig is what a step needs to know of geometry and shard.
 type expertConfig struct {
 	shard
 	hidden, count, topK int
-	choose              func(logits []float32, ids []int32, weights []float32)
+	experts             *model.Experts
 }
 
 // expertTasks are the per-token parts as function values, made once.
 type expertTasks struct {
-	choose, gather, gate, combine func(worker, item int)
+	choose, gather, gate, combine, sharedGate func(worker, item int)
 }
 
 // newExperts makes the buffers, or returns nil for a dense model.
@@ -52,8 +60,7 @@ func newExperts(cfg *gpu.Config, s shard, t *threads, m *matmul) *experts {
 		return nil
 	}
 	x := &experts{threads: t, matmul: m}
-	x.cfg = expertConfig{shard: s, hidden: g.Hidden, count: g.Experts.Count, topK: g.Experts.TopK}
-	x.cfg.choose = func(logits []float32, ids []int32, weights []float32) { chooseExperts(g.Experts, logits, ids, weights) }
+	x.cfg = expertConfig{shard: s, hidden: g.Hidden, count: g.Experts.Count, topK: g.Experts.TopK, experts: g.Experts}
 	tokens, sources := cfg.MaxBatchedTokens, 1
 	most := tokens * x.cfg.topK
 	if cfg.EP != nil {
@@ -62,6 +69,12 @@ func newExperts(cfg *gpu.Config, s shard, t *threads, m *matmul) *experts {
 		x.dispatch = newDispatch(cfg.EP, x.cfg.count, most, g.Hidden)
 	}
 	x.scores = make([]float32, tokens*x.cfg.count)
+	if g.Experts.Sigmoid {
+		x.choices = make([]float32, tokens*x.cfg.count)
+	}
+	if w, n := s.sharedWidth, cfg.MaxBatchedTokens; w > 0 {
+		x.sharedGateUp, x.sharedAct, x.shared = make([]float32, n*2*w), make([]float32, n*w), make([]float32, n*g.Hidden)
+	}
 	x.ids, x.place = make([]int32, tokens*x.cfg.topK), make([]int32, tokens*x.cfg.topK)
 	x.weights = make([]float32, tokens*x.cfg.topK)
 	x.rows = make([]int, x.cfg.count)
@@ -69,7 +82,7 @@ func newExperts(cfg *gpu.Config, s shard, t *threads, m *matmul) *experts {
 	x.segments = make([]segment, 0, s.experts*sources)
 	x.gateUp, x.act = make([]float32, most*2*s.expertWidth), make([]float32, most*s.expertWidth)
 	x.grouped = newGrouped(t, most, s.experts*sources)
-	x.tasks = expertTasks{choose: x.chooseToken, gather: x.gatherToken, gate: x.gateRow, combine: x.combineToken}
+	x.tasks = expertTasks{choose: x.chooseToken, gather: x.gatherToken, gate: x.gateRow, combine: x.combineToken, sharedGate: x.sharedGateToken}
 	return x
 }
 
@@ -80,6 +93,11 @@ func (x *experts) run(w *sparse, h []float32, n int) error {
 	if x.dispatch != nil {
 		x.first = n * x.cfg.rank / x.cfg.size
 		x.count = n*(x.cfg.rank+1)/x.cfg.size - x.first
+	}
+	if m := w.shared; m != nil {
+		x.matmul.run(x.sharedGateUp, h, m.gateUp, nil, n, x.cfg.hidden, 2*m.width)
+		x.threads.run(n, x.tasks.sharedGate)
+		x.matmul.run(x.shared, x.sharedAct, m.down, nil, n, m.width, x.cfg.hidden)
 	}
 	x.matmul.run(x.scores, h[x.first*x.cfg.hidden:], w.router, nil, x.count, x.cfg.hidden, x.cfg.count)
 	x.threads.run(x.count, x.tasks.choose)
@@ -144,8 +162,18 @@ func (x *experts) local() {
 }
 
 func (x *experts) chooseToken(_, t int) {
-	k := x.cfg.topK
-	x.cfg.choose(x.scores[t*x.cfg.count:(t+1)*x.cfg.count], x.ids[t*k:(t+1)*k], x.weights[t*k:(t+1)*k])
+	k, n := x.cfg.topK, x.cfg.count
+	logits, ids, weights := x.scores[t*n:(t+1)*n], x.ids[t*k:(t+1)*k], x.weights[t*k:(t+1)*k]
+	if x.choices != nil {
+		chooseGroupedExperts(x.cfg.experts, logits, x.layer.bias, x.choices[t*n:(t+1)*n], ids, weights)
+		return
+	}
+	chooseExperts(x.cfg.experts, logits, ids, weights)
+}
+
+func (x *experts) sharedGateToken(_, t int) {
+	w := x.cfg.sharedWidth
+	processor.gated(x.sharedAct[t*w:(t+1)*w], x.sharedGateUp[t*2*w:(t+1)*2*w])
 }
 
 func (x *experts) gatherToken(_, t int) {
@@ -160,10 +188,15 @@ func (x *experts) gateRow(_, row int) {
 	processor.gated(x.act[row*w:(row+1)*w], x.gateUp[row*2*w:(row+1)*2*w])
 }
 
-// combineToken sums a token's results, or leaves nothing where another worker of the group has them.
+// combineToken sums a token's results and adds the shared experts'; where another worker of the group has the results, it
+// leaves the latter alone.
 func (x *experts) combineToken(_, t int) {
 	h := x.h[t*x.cfg.hidden : (t+1)*x.cfg.hidden]
-	clear(h)
+	if x.shared != nil {
+		copy(h, x.shared[t*x.cfg.hidden:])
+	} else {
+		clear(h)
+	}
 	if t -= x.first; t < 0 || t >= x.count {
 		return
 	}

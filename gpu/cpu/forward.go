@@ -2,31 +2,43 @@ package cpu
 
 import "github.com/fpmrun/fpmrun/gpu"
 
-// buffers are the activations of a step; T is MaxBatchedTokens and R is MaxSeqs.
-type buffers struct {
+// stepLayout is where the tokens of a step come from; T is MaxBatchedTokens and R is MaxSeqs.
+type stepLayout struct {
+	step      *gpu.Step // the step in flight or the last one
 	ids       []uint32  // (T)
 	positions []int     // (T)
 	rows      []int     // (T): row of each token
 	last      []int     // (R): last token of each row
-	x         []float32 // (T, Hidden): residual stream
-	h         []float32 // (T, Hidden): normalised input of a block, then its output
-	qkv       []float32 // (T, (heads + 2 kvHeads) HeadDim)
-	attn      []float32 // (T, heads HeadDim)
-	gateUp    []float32 // (T, 2 width)
-	act       []float32 // (T, width)
-	logits    []float32 // (R, vocab)
+}
+
+// blocks is the block table of a token's sequence.
+func (l *stepLayout) blocks(t int) []int32 { return l.step.Rows[l.rows[t]].Blocks }
+
+// buffers are the activations of a step; T is MaxBatchedTokens and R is MaxSeqs.
+type buffers struct {
+	stepLayout
+	x      []float32 // (T, Hidden): residual stream
+	h      []float32 // (T, Hidden): normalised input of a block, then its output
+	qkv    []float32 // (T, (heads + 2 kvHeads) HeadDim); nil with latent attention, and so is attn
+	attn   []float32 // (T, heads HeadDim)
+	gateUp []float32 // (T, 2 width)
+	act    []float32 // (T, width)
+	logits []float32 // (R, vocab)
 }
 
 func newBuffers(cfg *gpu.Config, s shard) buffers {
 	g, t, r := cfg.Geometry, cfg.MaxBatchedTokens, cfg.MaxSeqs
-	return buffers{
-		ids: make([]uint32, t), positions: make([]int, t), rows: make([]int, t), last: make([]int, r),
-		x: make([]float32, t*g.Hidden), h: make([]float32, max(t, r)*g.Hidden),
-		qkv:    make([]float32, t*(s.heads+2*s.kvHeads)*g.HeadDim),
-		attn:   make([]float32, t*s.heads*g.HeadDim),
+	b := buffers{
+		stepLayout: stepLayout{ids: make([]uint32, t), positions: make([]int, t), rows: make([]int, t), last: make([]int, r)},
+		x:          make([]float32, t*g.Hidden), h: make([]float32, max(t, r)*g.Hidden),
 		gateUp: make([]float32, t*2*s.width), act: make([]float32, t*s.width),
 		logits: make([]float32, r*s.vocab),
 	}
+	if g.MLA == nil {
+		b.qkv = make([]float32, t*(s.heads+2*s.kvHeads)*g.HeadDim)
+		b.attn = make([]float32, t*s.heads*g.HeadDim)
+	}
+	return b
 }
 
 // tasks are the per-token and per-row parts of a step as function values, made once so that running them
@@ -48,10 +60,7 @@ func (e *Engine) forward(step *gpu.Step) error {
 		w := &e.weights.layers[i]
 		e.normWeight = w.attnNorm
 		e.threads.run(n, e.tasks.norm)
-		e.matmul.run(b.qkv, b.h, w.qkv, w.qkvBias, n, g.Hidden, e.attn.qkvWidth)
-		e.threads.run(n, e.tasks.keys)
-		e.attn.run(i, g.Windows[i], b.qkv, b.attn)
-		e.matmul.run(b.h, b.attn, w.out, w.outBias, n, e.attn.outWidth, g.Hidden)
+		e.attend(w, n)
 		if err := e.addReduced(n); err != nil {
 			return err
 		}
@@ -70,6 +79,22 @@ func (e *Engine) forward(step *gpu.Step) error {
 	return e.sample(step)
 }
 
+// attend replaces the normalised input of n tokens by this worker's part of the layer's attention.
+func (e *Engine) attend(w *layer, n int) {
+	g, b := e.cfg.Geometry, &e.buf
+	if w.latent != nil {
+		e.latent.before(w.latent, e.layer, &b.stepLayout, b.h, n)
+		e.attn.run(e.layer, 0, e.latent.wide, e.latent.sums)
+		e.latent.after()
+		e.matmul.run(b.h, e.latent.out, w.out, nil, n, e.shard.heads*g.MLA.VDim, g.Hidden)
+		return
+	}
+	e.matmul.run(b.qkv, b.h, w.qkv, w.qkvBias, n, g.Hidden, e.attn.qkvWidth)
+	e.threads.run(n, e.tasks.keys)
+	e.attn.run(e.layer, g.Windows[e.layer], b.qkv, b.attn)
+	e.matmul.run(b.h, b.attn, w.out, w.outBias, n, e.attn.outWidth, g.Hidden)
+}
+
 // feedForward replaces the normalised input of n tokens by this worker's part of the layer's output.
 func (e *Engine) feedForward(w *layer, n int) error {
 	b, hidden := &e.buf, e.cfg.Geometry.Hidden
@@ -86,7 +111,7 @@ func (e *Engine) feedForward(w *layer, n int) error {
 func (e *Engine) lay(step *gpu.Step) int {
 	b := &e.buf
 	e.attn.tiles = e.attn.tiles[:0]
-	e.step = step
+	b.step = step
 	n := 0
 	for i := range step.Rows {
 		r := &step.Rows[i]
@@ -166,13 +191,12 @@ func (e *Engine) keysToken(_, t int) {
 		}
 		e.rotary.apply(v, p)
 	}
-	bs := e.cfg.BlockSize
-	block := e.step.Rows[e.buf.rows[t]].Blocks[p/bs]
+	blocks := e.buf.blocks(t)
 	keys := qkv[s.heads*d:]
 	values := keys[s.kvHeads*d:]
 	for h := range s.kvHeads {
-		copy(e.cache.page(e.layer, 0, block, h)[p%bs*d:], keys[h*d:(h+1)*d])
-		copy(e.cache.page(e.layer, 1, block, h)[p%bs*d:], values[h*d:(h+1)*d])
+		copy(e.cache.slot(e.layer, 0, blocks, h, p), keys[h*d:(h+1)*d])
+		copy(e.cache.slot(e.layer, 1, blocks, h, p), values[h*d:(h+1)*d])
 	}
 }
 

@@ -28,6 +28,12 @@ const (
 	// One dense layer beside one of 8 experts, weights as chosen; 5 experts, weights normalised.
 	qwen3MoECut = `{` + small + heads + `,"num_experts":8,"num_experts_per_tok":3,"moe_intermediate_size":64,"norm_topk_prob":false,"mlp_only_layers":[0]}`
 	mixtralCut  = `{` + small + heads + `,"num_local_experts":5}`
+
+	// One dense layer, then two of 8 experts in 4 groups beside one shared expert.
+	deepseekCut = `{"num_hidden_layers":3,"hidden_size":128,"intermediate_size":192,"vocab_size":307,"initializer_range":0.08,"num_attention_heads":4,
+		"num_key_value_heads":4,"q_lora_rank":48,"kv_lora_rank":32,"qk_nope_head_dim":24,"qk_rope_head_dim":16,"v_head_dim":20,"first_k_dense_replace":1,
+		"n_routed_experts":8,"n_group":4,"topk_group":2,"num_experts_per_tok":3,"moe_intermediate_size":64,"quantization_config":null,
+		"max_position_embeddings":2560,"rope_scaling":{"original_max_position_embeddings":64}}`
 )
 
 var families = []struct{ name, overrides string }{
@@ -37,6 +43,7 @@ var families = []struct{ name, overrides string }{
 	{"qwen3-0.6b", qwen3Cut},
 	{"qwen3-30b-a3b", qwen3MoECut},
 	{"mixtral-8x7b", mixtralCut},
+	{"deepseek-v3", deepseekCut},
 }
 
 func geometry(t testing.TB, name, overrides string) *model.Geometry {

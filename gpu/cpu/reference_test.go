@@ -152,6 +152,9 @@ func (m *reference) mlp(gate, up, down string, h [][]float64) [][]float64 {
 // experts is the routed part: softmax over all experts, the best TopK, weights normalised or not.
 func (m *reference) experts(l int, h [][]float64) [][]float64 {
 	e := m.g.Experts
+	if e.Sigmoid {
+		return m.groupedExperts(l, h)
+	}
 	y := make([][]float64, len(h))
 	for t := range h {
 		y[t] = make([]float64, m.g.Hidden)
@@ -197,6 +200,9 @@ func (m *reference) experts(l int, h [][]float64) [][]float64 {
 
 func (m *reference) attention(l int, h [][]float64, freqs []float64, factor float64) [][]float64 {
 	g, a := m.g, model.LayerPrefix(l)+"self_attn."
+	if g.MLA != nil {
+		return m.latentAttention(l, h, freqs, factor)
+	}
 	d := g.HeadDim
 	q, k, v := m.linear(a+"q_proj", g.QKVBias, h), m.linear(a+"k_proj", g.QKVBias, h), m.linear(a+"v_proj", g.QKVBias, h)
 	prepare := func(all [][]float64, norm string) {

@@ -27,6 +27,15 @@ func newRotary(r model.Rope, positions int) *rotary {
 	return t
 }
 
+// applyPairs is apply for values whose pairs stand side by side: pair i is values 2i and 2i+1.
+func (t *rotary) applyPairs(v []float32, position int) {
+	cos, sin := t.cos[position*t.half:][:t.half], t.sin[position*t.half:][:t.half]
+	for i, c := range cos {
+		x, y := v[2*i], v[2*i+1]
+		v[2*i], v[2*i+1] = x*c-y*sin[i], y*c+x*sin[i]
+	}
+}
+
 // apply turns one head's values (2 half) by its position: pair i is values i and i+half.
 func (t *rotary) apply(v []float32, position int) {
 	cos, sin := t.cos[position*t.half:][:t.half], t.sin[position*t.half:][:t.half]

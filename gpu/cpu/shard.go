@@ -20,13 +20,14 @@ type shard struct {
 	experts, firstExpert int // routed experts of a sparse layer
 	expertWidth          int // columns of one routed expert's intermediate values
 	firstExpertColumn    int
+	sharedWidth          int // columns of the shared experts' intermediate values
 }
 
 // Check reports whether this engine can run a model on tp tensor-parallel workers, with its experts spread over ep
 // expert-parallel workers; 0 means that the tensor-parallel workers split every expert. Its errors match
 // gpu.ErrConfig. New checks the same.
 func Check(g *model.Geometry, tp, ep int) error {
-	errs := []error{supported(g)}
+	var errs []error
 	if tp < 1 {
 		errs = append(errs, fmt.Errorf("%w on %d tensor-parallel workers", gpu.ErrConfig, tp))
 	} else {
@@ -47,7 +48,7 @@ func newShard(g *model.Geometry, rank, size, epRank, epSize int) (shard, error) 
 	if g.Heads%s.size != 0 {
 		refuse("%d heads do not divide by tp %d", g.Heads, s.size)
 	}
-	if g.KVHeads%s.size != 0 && s.size%g.KVHeads != 0 {
+	if g.MLA == nil && g.KVHeads%s.size != 0 && s.size%g.KVHeads != 0 {
 		refuse("%d KV heads neither divide by tp %d nor divide it", g.KVHeads, s.size)
 	}
 	if g.HasDense() && g.Intermediate%s.size != 0 {
@@ -59,6 +60,11 @@ func newShard(g *model.Geometry, rank, size, epRank, epSize int) (shard, error) 
 	if e := g.Experts; e != nil {
 		s.experts, s.expertWidth = e.Count, e.Intermediate/s.size
 		s.firstExpertColumn = s.rank * s.expertWidth
+		if shared := e.Shared * e.Intermediate; shared%s.size != 0 {
+			refuse("shared experts of intermediate size %d do not divide by tp %d", shared, s.size)
+		} else {
+			s.sharedWidth = shared / s.size
+		}
 		switch {
 		case epSize > e.Count:
 			refuse("%d experts are fewer than ep %d (--expert-parallel)", e.Count, epSize)
@@ -77,6 +83,9 @@ func newShard(g *model.Geometry, rank, size, epRank, epSize int) (shard, error) 
 	s.firstHead = s.rank * s.heads
 	s.kvHeads = g.LocalKVHeads(s.size)
 	s.firstKVHead = s.rank * g.KVHeads / s.size
+	if g.MLA != nil {
+		s.kvHeads, s.firstKVHead = 1, 0 // the compressed vector, on every worker
+	}
 	s.group = s.heads / s.kvHeads
 	if g.HasDense() {
 		s.width = g.Intermediate / s.size

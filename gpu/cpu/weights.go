@@ -6,14 +6,15 @@ import (
 
 // layer is one worker's weights of a decoder layer. Matrices are (out, in) row by row.
 type layer struct {
-	attnNorm, mlpNorm []float32 // (Hidden)
-	qkv               []float32 // ((heads + 2 kvHeads) HeadDim, Hidden): query, key, value rows
-	qkvBias           []float32 // ((heads + 2 kvHeads) HeadDim) or nil
-	qNorm, kNorm      []float32 // (HeadDim) or nil
-	out               []float32 // (Hidden, heads HeadDim)
-	outBias           []float32 // (Hidden), on worker 0 alone, or nil
-	mlp               mlp       // of a dense layer
-	sparse            *sparse   // routed experts instead; nil in a dense layer
+	attnNorm, mlpNorm []float32      // (Hidden)
+	latent            *latentWeights // instead of qkv and what belongs to it; nil without latent attention
+	qkv               []float32      // ((heads + 2 kvHeads) HeadDim, Hidden): query, key, value rows
+	qkvBias           []float32      // ((heads + 2 kvHeads) HeadDim) or nil
+	qNorm, kNorm      []float32      // (HeadDim) or nil
+	out               []float32      // (Hidden, heads HeadDim), of latent attention (Hidden, heads VDim)
+	outBias           []float32      // (Hidden), on worker 0 alone, or nil
+	mlp               mlp            // of a dense layer
+	sparse            *sparse        // routed experts instead; nil in a dense layer
 }
 
 // mlp is one worker's part of a gated feed-forward network.
@@ -28,6 +29,8 @@ type mlp struct {
 // sparse is one worker's part of a sparse layer's experts: the same columns of all, or some of them whole.
 type sparse struct {
 	router []float32   // (Count, Hidden)
+	bias   []float32   // (Count): added to the scores that choose, or nil
+	shared *mlp        // every token's experts as one, or nil
 	gateUp [][]float32 // (experts, 2 expertWidth, Hidden): gate rows, then up rows
 	down   [][]float32 // (experts, Hidden, expertWidth)
 }
@@ -93,11 +96,28 @@ func loadWeights(g *model.Geometry, s shard, src model.Source) (*weights, error)
 func (l *loader) layer(g *model.Geometry, s shard, i int) layer {
 	p := model.LayerPrefix(i)
 	a := p + "self_attn."
-	d := g.HeadDim
 	w := layer{
 		attnNorm: l.vector(p+"input_layernorm.weight", g.Hidden),
 		mlpNorm:  l.vector(p+"post_attention_layernorm.weight", g.Hidden),
 	}
+	if g.MLA != nil {
+		w.latent = l.latent(g, s, a)
+		v := g.MLA.VDim
+		w.out = l.matrix(a+"o_proj.weight", model.Rect{Col: s.firstHead * v, Rows: g.Hidden, Cols: s.heads * v})
+	} else {
+		l.attention(g, s, a, &w)
+	}
+	if g.IsSparse(i) {
+		w.sparse = l.experts(g, s, i)
+	} else {
+		w.mlp = l.dense(g, p+"mlp.", s.firstColumn, s.width)
+	}
+	return w
+}
+
+// attention loads the weights of grouped-query attention.
+func (l *loader) attention(g *model.Geometry, s shard, a string, w *layer) {
+	d := g.HeadDim
 	parts := []struct {
 		name        string
 		first, rows int
@@ -127,17 +147,18 @@ func (l *loader) layer(g *model.Geometry, s shard, i int) layer {
 	if g.OutBias && s.rank == 0 {
 		w.outBias = l.vector(a+"o_proj.bias", g.Hidden)
 	}
-	if g.IsSparse(i) {
-		w.sparse = l.experts(g, s, i)
-	} else {
-		w.mlp = l.dense(g, s, p+"mlp.")
-	}
-	return w
 }
 
 // experts loads a sparse layer's router and experts.
 func (l *loader) experts(g *model.Geometry, s shard, layer int) *sparse {
 	w := &sparse{router: l.matrix(g.RouterName(layer), model.Rect{Rows: g.Experts.Count, Cols: g.Hidden})}
+	if g.Experts.Sigmoid {
+		w.bias = l.vector(g.RouterBiasName(layer), g.Experts.Count)
+	}
+	if s.sharedWidth > 0 {
+		m := l.dense(g, g.SharedPrefix(layer), s.rank*s.sharedWidth, s.sharedWidth)
+		w.shared = &m
+	}
 	half := s.expertWidth * g.Hidden
 	rows := model.Rect{Row: s.firstExpertColumn, Rows: s.expertWidth, Cols: g.Hidden}
 	cols := model.Rect{Col: s.firstExpertColumn, Rows: g.Hidden, Cols: s.expertWidth}
@@ -151,20 +172,20 @@ func (l *loader) experts(g *model.Geometry, s shard, layer int) *sparse {
 	return w
 }
 
-// dense loads a dense layer's feed-forward network.
-func (l *loader) dense(g *model.Geometry, s shard, prefix string) mlp {
-	m := mlp{width: s.width, gateUp: l.make(2 * s.width * g.Hidden)}
-	half := s.width * g.Hidden
-	r := model.Rect{Row: s.firstColumn, Rows: s.width, Cols: g.Hidden}
+// dense loads width columns of a feed-forward network.
+func (l *loader) dense(g *model.Geometry, prefix string, first, width int) mlp {
+	m := mlp{width: width, gateUp: l.make(2 * width * g.Hidden)}
+	half := width * g.Hidden
+	r := model.Rect{Row: first, Rows: width, Cols: g.Hidden}
 	l.part(prefix+"gate_proj.weight", r, m.gateUp[:half])
 	l.part(prefix+"up_proj.weight", r, m.gateUp[half:])
-	m.down = l.matrix(prefix+"down_proj.weight", model.Rect{Col: s.firstColumn, Rows: g.Hidden, Cols: s.width})
+	m.down = l.matrix(prefix+"down_proj.weight", model.Rect{Col: first, Rows: g.Hidden, Cols: width})
 	if g.MLPBias {
-		m.gateUpBias = l.make(2 * s.width)
+		m.gateUpBias = l.make(2 * width)
 		r.Cols = 1
-		l.part(prefix+"gate_proj.bias", r, m.gateUpBias[:s.width])
-		l.part(prefix+"up_proj.bias", r, m.gateUpBias[s.width:])
-		if s.rank == 0 {
+		l.part(prefix+"gate_proj.bias", r, m.gateUpBias[:width])
+		l.part(prefix+"up_proj.bias", r, m.gateUpBias[width:])
+		if first == 0 {
 			m.downBias = l.vector(prefix+"down_proj.bias", g.Hidden)
 		}
 	}

@@ -69,6 +69,9 @@ func parseDeepSeekV3(c *config, g *Geometry, f *family) {
 		c.fail("attention_bias", "biases are not supported for model_type %q", g.ModelType)
 	}
 	c.has("num_nextn_predict_layers") // extra layers of the checkpoint, not part of the forward pass
+	if !c.bool("rope_interleave", true) {
+		c.fail("rope_interleave", "only true is supported")
+	}
 	c.one("scoring_func", "sigmoid")
 	c.one("topk_method", "noaux_tc")
 	e := &Experts{

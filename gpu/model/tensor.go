@@ -52,6 +52,14 @@ func (g *Geometry) RouterName(layer int) string {
 	return LayerPrefix(layer) + "mlp.gate.weight"
 }
 
+// RouterBiasName is the name of the bias that is added to the router's scores where experts are chosen (DeepSeek-V3).
+func (g *Geometry) RouterBiasName(layer int) string {
+	return LayerPrefix(layer) + "mlp.gate.e_score_correction_bias"
+}
+
+// SharedPrefix is the beginning of the names of a sparse layer's shared experts, which are one network.
+func (g *Geometry) SharedPrefix(layer int) string { return LayerPrefix(layer) + "mlp.shared_experts." }
+
 // Tensors yields every weight of the model in checkpoint order. A tied LM head is not a tensor of its own.
 func (g *Geometry) Tensors() iter.Seq[Tensor] {
 	return func(yield func(Tensor) bool) {
@@ -129,7 +137,7 @@ func (g *Geometry) expertTensors(layer int, put func(string, ...int)) {
 	e := g.Experts
 	put(g.RouterName(layer), e.Count, g.Hidden)
 	if e.Sigmoid {
-		put(LayerPrefix(layer)+"mlp.gate.e_score_correction_bias", e.Count)
+		put(g.RouterBiasName(layer), e.Count)
 	}
 	for x := range e.Count {
 		put(g.ExpertName(layer, x, "gate"), e.Intermediate, g.Hidden)
@@ -137,6 +145,6 @@ func (g *Geometry) expertTensors(layer int, put func(string, ...int)) {
 		put(g.ExpertName(layer, x, "down"), g.Hidden, e.Intermediate)
 	}
 	if e.Shared > 0 {
-		g.mlpTensors(LayerPrefix(layer)+"mlp.shared_experts.", e.Shared*e.Intermediate, put)
+		g.mlpTensors(g.SharedPrefix(layer), e.Shared*e.Intermediate, put)
 	}
 }
