@@ -3,8 +3,9 @@
 //
 // One engine is one tensor-parallel worker. It holds its shard of the weights, its part of the paged KV
 // cache and a fixed set of worker goroutines; a step allocates nothing. Matrix products are cut into tiles for kernels
-// in AVX-512 or AVX2, or for gonum's where a processor has neither; attention is computed block by block of the cache with a running softmax, so that keys
-// and values past the end of a sequence are never touched.
+// in AVX-512 or AVX2, or for gonum's where a processor has neither; attention is computed block by block of the cache
+// with a running softmax, so that keys and values past the end of a sequence are never touched. Latent attention caches
+// the compressed vectors and attends to them as to one KV head.
 //
 //	e, err := cpu.New(gpu.Config{Geometry: g, Weights: model.Random(1, g), Blocks: 64, BlockSize: 16,
 //		MaxBatchedTokens: 64, MaxSeqs: 4, MaxModelLen: 256})

@@ -19,6 +19,10 @@ func (m *reference) latentAttention(l int, h [][]float64, freqs []float64, facto
 		compressed[t] = compressed[t][:d.KVRank]
 	}
 	expanded := m.linear(a+"kv_b_proj", false, m.normAll(compressed, a+"kv_a_layernorm.weight"))
+	scale := g.SoftmaxScale()
+	if m.plainScale {
+		scale = 1 / math.Sqrt(float64(g.HeadDim))
+	}
 	out := make([][]float64, len(h))
 	for t := range h {
 		out[t] = make([]float64, g.Heads*d.VDim)
@@ -30,7 +34,7 @@ func (m *reference) latentAttention(l int, h [][]float64, freqs []float64, facto
 				for i, k := range slices.Concat(expanded[s][head*(d.NopeDim+d.VDim):][:d.NopeDim], shared[s]) {
 					weights[s] += query[i] * k
 				}
-				weights[s] = math.Exp(weights[s] * g.SoftmaxScale())
+				weights[s] = math.Exp(weights[s] * scale)
 				sum += weights[s]
 			}
 			for s, w := range weights {

@@ -15,6 +15,7 @@ type reference struct {
 	t   *testing.T
 
 	rotateFirst bool // a deliberate fault: rotation before the q/k norm
+	plainScale  bool // a deliberate fault: DeepSeek's softmax scale without YaRN's factor
 }
 
 func (m *reference) tensor(name string) [][]float64 {

@@ -34,10 +34,12 @@ type place struct {
 	stored
 	tensor Tensor
 	file   string
+	scales *scales // of an fp8 tensor
 }
 
 // OpenCheckpoint opens the weights of a geometry: a folder with model.safetensors.index.json and the files it lists, a
-// folder with model.safetensors, or one .safetensors file. Weights are bfloat16, float16 or float32.
+// folder with model.safetensors, or one .safetensors file. Weights are bfloat16, float16, float32, or fp8 with one scale
+// per block as in DeepSeek-V3.
 //
 // Every tensor of the geometry must be there with its shape, and every stored tensor must have a place in the geometry,
 // except those that [Checkpoint.Ignored] tells of: anything else means that config and weights are of different models.
@@ -145,7 +147,9 @@ func (c *Checkpoint) match(g *Geometry, have map[string]place, index map[string]
 		case !slices.Equal(at.Shape, t.Shape):
 			reason = fmt.Sprintf("shape %v, want %v by config %s", at.Shape, t.Shape, g.Name)
 		case floats[at.Type] == nil:
-			reason = fmt.Sprintf("type %s is not supported; want BF16, F16 or F32", at.Type)
+			reason = fmt.Sprintf("type %s is not supported; want BF16, F16, F32 or %s", at.Type, fp8Type)
+		case at.Type == fp8Type:
+			at.scales, reason = findScales(t, g, have)
 		}
 		if reason != "" {
 			errs = append(errs, &WeightsError{File: where, Tensor: t.Name, Reason: reason})
@@ -167,7 +171,7 @@ func (c *Checkpoint) leftovers(g *Geometry, have map[string]place) error {
 	beyond, frequencies := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		switch {
-		case wanted[name]:
+		case wanted[name], c.tensors[strings.TrimSuffix(name, scaleSuffix)].scales != nil:
 		case name == HeadName && g.Tied:
 			c.ignored = append(c.ignored, fmt.Sprintf("tensor %s is ignored: tie_word_embeddings is true, so the embedding is the head", name))
 		case layerOf(name) >= g.Layers:
@@ -225,15 +229,22 @@ func (c *Checkpoint) Fill(name string, r Rect, dst []float32) (err error) {
 	if err != nil {
 		return &WeightsError{File: filepath.Join(c.folder, t.file), Tensor: name, Reason: err.Error()}
 	}
-	if len(dst) == 0 {
-		return nil
+	factors, err := c.scaleData(&t)
+	if err != nil || len(dst) == 0 {
+		return err
 	}
 	decode, width := floats[t.Type], int64(dtypeBits[t.Type]/8)
 	cols := int64(t.tensor.Cols())
 	faults := make([]error, r.Rows)
 	eachRow(r.Rows, r.Cols, func(row int) {
 		first := t.Begin + (int64(r.Row+row)*cols+int64(r.Col))*width
-		faults[row] = guarded(func() { decode(dst[row*r.Cols:(row+1)*r.Cols], data[first:first+int64(r.Cols)*width]) })
+		faults[row] = guarded(func() {
+			values := dst[row*r.Cols : (row+1)*r.Cols]
+			decode(values, data[first:first+int64(r.Cols)*width])
+			if t.scales != nil {
+				t.scales.apply(values, factors, r.Row+row, r.Col)
+			}
+		})
 	})
 	for _, fault := range faults {
 		if fault != nil {

@@ -19,6 +19,11 @@ var floats = map[string]func(dst []float32, src []byte){
 			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
 		}
 	},
+	fp8Type: func(dst []float32, src []byte) { // to be scaled
+		for i := range dst {
+			dst[i] = float8[src[i]]
+		}
+	},
 	"F16": func(dst []float32, src []byte) {
 		for i := range dst {
 			dst[i] = float16(binary.LittleEndian.Uint16(src[2*i:]))

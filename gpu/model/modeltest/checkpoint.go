@@ -18,7 +18,7 @@ import (
 // Tensor is one tensor to write.
 type Tensor struct {
 	Name   string
-	Type   string // "BF16", "F16" or "F32"
+	Type   string // "BF16", "F16" or "F32"; "F8_E4M3" with the codes in Values
 	Shape  []int
 	Values []float32 // exact in Type
 }
@@ -118,8 +118,11 @@ func WriteFolder(folder, name, overrides string, tensors []Tensor, files int) er
 }
 
 func width(kind string) int {
-	if kind == "F32" {
+	switch kind {
+	case "F32":
 		return 4
+	case "F8_E4M3":
+		return 1
 	}
 	return 2
 }
@@ -131,6 +134,8 @@ func encode(w *bufio.Writer, t Tensor) error {
 	for _, v := range t.Values {
 		bits := math.Float32bits(v)
 		switch t.Type {
+		case "F8_E4M3":
+			b[0] = byte(v)
 		case "BF16":
 			binary.LittleEndian.PutUint16(b[:], uint16(bits>>16))
 		case "F16":
