@@ -148,8 +148,8 @@ func TestGroupFailureEndsTheEngine(t *testing.T) {
 }
 
 func TestStepAllocatesNothing(t *testing.T) {
-	for _, model := range []string{"tiny", "tiny-moe"} {
-		t.Run(model, func(t *testing.T) { testStepAllocatesNothing(t, config(geometry(t, model, ""))) })
+	for _, f := range families {
+		t.Run(f.name, func(t *testing.T) { testStepAllocatesNothing(t, config(geometry(t, f.name, f.overrides))) })
 	}
 }
 

@@ -56,10 +56,10 @@ func (k *kernels) dot(rows, cols, inner int, x []float32, ldx int, w []float32, 
 	cols4 := cols / dotCols * dotCols
 	for at := 0; at < whole || at == 0; at += dotDepth {
 		n, add := min(dotDepth, whole-at), min(at, 1)
-		for c := 0; c < cols4; c += dotCols {
-			r := 0
-			for _, d := range k.dots {
-				for ; r+d.rows <= rows; r += d.rows {
+		r := 0
+		for _, d := range k.dots {
+			for ; r+d.rows <= rows; r += d.rows {
+				for c := 0; c < cols4; c += dotCols {
 					d.run(n, first(x, r*ldx+at), ldx, first(w, c*ldw+at), ldw, &y[r*ldy+c], ldy, add)
 				}
 			}
