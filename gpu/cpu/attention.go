@@ -145,7 +145,7 @@ func (a *attention) softmax(s *attnScratch, row int, scores []float32, from, to 
 	clear(scores[:from])
 	clear(scores[to:])
 	before := s.top[row]
-	top := max(before, processor.softmaxTop(scores[from:to]))
+	top := max(before, processor.top(scores[from:to]))
 	sum := processor.exponentials(scores[from:to], top)
 	correct := float32(math.Exp(float64(before - top)))
 	s.top[row] = top

@@ -1,9 +1,12 @@
 package cpu
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// softmaxTop is the largest of at least one value.
-func (k *kernels) softmaxTop(x []float32) float32 {
+// top is the largest of at least one value.
+func (k *kernels) top(x []float32) float32 {
 	top := float32(math.Inf(-1))
 	if n := len(x) / k.lanes * k.lanes; k.max != nil && n > 0 {
 		top, x = k.max(n, &x[0]), x[n:]
@@ -12,6 +15,18 @@ func (k *kernels) softmaxTop(x []float32) float32 {
 		top = max(top, v)
 	}
 	return top
+}
+
+// argmax is the first index of the largest of at least one value; of values that are not all numbers it is some index.
+func (k *kernels) argmax(x []float32) int {
+	const chunk = 4096 // values that are searched for their largest one
+	best, at := x[0], 0
+	for first := 0; first < len(x); first += chunk {
+		if top := k.top(x[first:min(first+chunk, len(x))]); top > best {
+			best, at = top, first
+		}
+	}
+	return at + max(0, slices.Index(x[at:min(at+chunk, len(x))], best))
 }
 
 // exponentials replaces x by e to the power of x - shift and returns the sum.

@@ -28,7 +28,7 @@ func TestExponentials(t *testing.T) {
 						want[i] = math.Exp(float64(v - shift))
 						sum += want[i]
 					}
-					if top := k.softmaxTop(x); top != slices.Max(x) {
+					if top := k.top(x); top != slices.Max(x) {
 						t.Errorf("%s: largest of %d values %v, want %v", k.name, n, top, slices.Max(x))
 					}
 					got := k.exponentials(x, shift)
@@ -67,6 +67,31 @@ func TestExponentialsOfExtremes(t *testing.T) {
 				if v := float64(x[n/2]); c.finite && (v < c.least || v > c.most) {
 					t.Errorf("%s, want %v to %v", what, c.least, c.most)
 				}
+			}
+		}
+	}
+}
+
+func TestArgmax(t *testing.T) {
+	for _, k := range everyKernels() {
+		for _, n := range []int{1, 2, 15, 16, 17, 4095, 4096, 4097, 9000} {
+			x := matrix(1, n)
+			for _, at := range [][]int{{0}, {n - 1}, {n / 2}, {n / 3, n / 2, n - 1}, {min(n, 4096) - 1, n - 1}} {
+				y := slices.Clone(x)
+				for _, i := range at {
+					y[i] = 100
+				}
+				if got := k.argmax(y); got != slices.Min(at) {
+					t.Errorf("%s: largest of %d values at %v, found at %d", k.name, n, at, got)
+				}
+			}
+			nan := slices.Repeat([]float32{float32(math.NaN())}, n)
+			if got := k.argmax(nan); got < 0 || got >= n {
+				t.Errorf("%s: index %d of %d that are not numbers", k.name, got, n)
+			}
+			equal := slices.Repeat([]float32{float32(math.Inf(-1))}, n)
+			if got := k.argmax(equal); got != 0 {
+				t.Errorf("%s: index %d of %d equal values", k.name, got, n)
 			}
 		}
 	}

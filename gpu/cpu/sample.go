@@ -48,12 +48,7 @@ func (e *Engine) sample(step *gpu.Step) error {
 // argmaxRow finds the largest logit of one row among this worker's ids.
 func (e *Engine) argmaxRow(_, r int) {
 	logits := e.buf.logits[r*e.shard.vocab : (r+1)*e.shard.vocab]
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
+	best := processor.argmax(logits)
 	e.sampler.best[2*r], e.sampler.best[2*r+1] = logits[best], float32(e.shard.firstToken+best)
 }
 
