@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,7 +26,8 @@ type oracleModel struct {
 	Preset    string `json:"preset"`
 	Overrides string `json:"overrides"`
 	tokens    int
-	noGolden  bool // no golden file: too large for one, or not made yet
+	full      bool // too large for a golden file
+	pending   bool // its golden file is not made yet
 }
 
 var oracleModels = []oracleModel{
@@ -40,8 +42,8 @@ var oracleModels = []oracleModel{
 	{Name: "qwen3-moe", Preset: "qwen3-30b-a3b", Overrides: qwen3MoECut},
 	{Name: "qwen3-moe-normalised", Preset: "tiny-moe", Overrides: `{` + small + heads + `}`},
 	{Name: "mixtral", Preset: "mixtral-8x7b", Overrides: mixtralCut},
-	{Name: "deepseek-v3", Preset: "deepseek-v3", Overrides: deepseekCut, noGolden: true},
-	{Name: "qwen3-0.6b", Preset: "qwen3-0.6b", Overrides: `{}`, tokens: 40, noGolden: true},
+	{Name: "deepseek-v3", Preset: "deepseek-v3", Overrides: deepseekCut, pending: true},
+	{Name: "qwen3-0.6b", Preset: "qwen3-0.6b", Overrides: `{}`, tokens: 40, full: true},
 }
 
 func (m *oracleModel) prompt(g *model.Geometry) []uint32 {
@@ -133,7 +135,7 @@ func TestOracleFolders(t *testing.T) {
 				Golden bool        `json:"golden"`
 				Tokens []uint32    `json:"tokens"`
 				Rows   []oracleRow `json:"rows"`
-			}{m, oracleSeed, g.Vocab, !m.noGolden, tokens, rows}, "", " ")
+			}{m, oracleSeed, g.Vocab, !m.full, tokens, rows}, "", " ")
 			if err := errors.Join(err, os.WriteFile(filepath.Join(folder, "oracle.json"), text, 0o644), os.WriteFile(filepath.Join(folder, "logits.f32"), logits, 0o644)); err != nil {
 				t.Fatal(err)
 			}
@@ -155,11 +157,14 @@ type golden struct {
 func TestAgainstTransformers(t *testing.T) {
 	const folder = "testdata/oracle"
 	for _, m := range oracleModels {
-		if m.noGolden {
+		if m.full {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(folder, m.Name+".json"))
+			if m.pending && errors.Is(err, fs.ErrNotExist) {
+				t.Skipf("%s/%s.json is not made yet: scripts/oracle.py --golden makes it", folder, m.Name)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
