@@ -24,8 +24,8 @@ type Follower struct {
 	watch   watch
 }
 
-// NewFollower makes the follower of a worker; the leader is rank 0 of the group. limit bounds a step, above 0: a worker whose step takes longer
-// counts as stuck. Between two messages any time may pass.
+// NewFollower makes the follower of a worker; the leader is rank 0 of the group. limit bounds its waits for the
+// others, above 0; between two messages any time may pass.
 func NewFollower(engine gpu.Engine, workers *collective.Comm, limit time.Duration) *Follower {
 	depth := max(1, engine.Info().Depth)
 	return &Follower{engine: engine, workers: workers, limit: limit, frames: newFrameReader(depth), frame: make([]byte, frameSize),
@@ -99,7 +99,7 @@ func (f *Follower) step(ctx context.Context) error {
 // drain awaits steps until no more than most are in flight.
 func (f *Follower) drain(ctx context.Context, most int) error {
 	for ; f.flight > most; f.flight-- {
-		if err := f.watch.await(ctx, f.engine, &f.out, f.limit); err != nil {
+		if err := f.watch.await(ctx, f.engine, &f.out, ownLimit); err != nil {
 			return err
 		}
 	}

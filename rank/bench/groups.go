@@ -13,11 +13,8 @@ import (
 // StepLimit is how long a rank waits for the other ranks' part of a step before it calls them stuck: the CPU engine may take minutes for one.
 const StepLimit = 5 * time.Minute
 
-// Whoever waits for a stuck rank inside a step is to name it first; later the rank ends its own step, and last those who wait for its leader.
-const (
-	watchGrace  = 10 * time.Second
-	leaderGrace = 2 * watchGrace
-)
+// leaderGrace is how much longer the leaders wait for each other, so that those who wait for a stuck rank inside a step name it first.
+const leaderGrace = 20 * time.Second
 
 // Groups are the channels between the ranks of a run.
 type Groups struct {
@@ -75,7 +72,7 @@ func (g *Groups) TensorGroup() gpu.Group {
 
 // Follow executes on a worker what its leader sends, until the leader closes its engine and all ranks are done.
 func (g *Groups) Follow(ctx context.Context, engine gpu.Engine) error {
-	if err := NewFollower(engine, g.Workers, g.Limit+watchGrace).Run(ctx); err != nil {
+	if err := NewFollower(engine, g.Workers, g.Limit).Run(ctx); err != nil {
 		return err
 	}
 	if err := g.World.Barrier(ctx); err != nil {

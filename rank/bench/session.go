@@ -53,7 +53,7 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 		cfg: cfg, engine: engine, leaders: leaders, cache: cache,
 		id:      identity{worker: cfg.WorkerID, dpRank: rank},
 		content: artifact.Content{Seed: cfg.ContentSeed, Vocab: cfg.Vocab, DPRank: rank},
-		forward: forward{engine: engine, depth: engine.Info().Depth, limit: StepLimit + watchGrace},
+		forward: forward{engine: engine, depth: engine.Info().Depth, limit: ownLimit},
 		chains:  map[string]int{},
 	}
 	s.lockstep = newLockstep(cfg.ExpertParallel, leaders, &s.forward)
