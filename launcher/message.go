@@ -32,6 +32,7 @@ type notice struct {
 	Rank    int                `json:"rank"`
 	PID     int                `json:"pid,omitempty"`     // it was started
 	Failed  syscall.Errno      `json:"failed,omitempty"`  // it could not be started
+	Unbound syscall.Errno      `json:"unbound,omitempty"` // it was started, and could not be bound to its CPUs
 	Stopped bool               `json:"stopped,omitempty"` // a signal stopped it
 	Exited  bool               `json:"exited,omitempty"`  // it ended, with the status
 	Status  syscall.WaitStatus `json:"status,omitempty"`
@@ -73,8 +74,8 @@ type orders struct {
 func (o *orders) Read(p []byte) (int, error) {
 	rights := make([]byte, unix.CmsgSpace(4*16))
 	n, m, _, _, err := o.conn.ReadMsgUnix(p, rights)
-	if err != nil {
-		return n, err
+	if err != nil { // a front that died with notices unread resets the socket: the count is -1 then
+		return max(n, 0), err
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:m])
 	if err != nil {
