@@ -13,10 +13,10 @@ import (
 	"github.com/fpmrun/fpmrun/artifact"
 )
 
-// Ctrl-C in the middle of a run leaves valid partial documents and exit status 130.
+// Ctrl-C in the middle of a run that would take minutes leaves valid partial documents and exit status 130.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	cmd := command(t, dir, "fpmrun", "-np", "2", "fpmbench", "--output-path", "out/benchmark.json")
+	cmd := command(t, dir, "fpmrun", "-np", "2", "fpmbench", "--engine", "sim", "--model", "llama-3.1-8b", "--output-path", "out/benchmark.json")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
