@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD := go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
-PROGRAMS := fpmrun fpmbench fpmstat fpmcoll
+PROGRAMS := fpmrun fpmbench fpmstat fpmcoll fpmgpu
 FUZZTIME ?= 5s
 GOLANGCI := .tools/golangci-lint
 # Packages whose concurrency is their purpose run under the race detector.
@@ -19,6 +19,13 @@ build: $(PROGRAMS:%=bin/%)
 bin/%: FORCE
 	@mkdir -p bin
 	CGO_ENABLED=0 $(BUILD) -o $@ ./cmd/$*
+
+# The GPU inventory is the one program that needs a C compiler.
+bin/fpmgpu: FORCE
+	@mkdir -p bin
+	@if command -v $$(go env CC) >/dev/null; then \
+	  echo "CGO_ENABLED=1 go build -o $@ ./cmd/fpmgpu"; CGO_ENABLED=1 CGO_CFLAGS="-O2 -w" $(BUILD) -o $@ ./cmd/fpmgpu; \
+	else echo "no C compiler: bin/fpmgpu, which GPU flags of fpmrun need, is not built"; fi
 
 # The main job: two data-parallel ranks measure the preset tiny.
 run: build

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -70,6 +71,11 @@ func (o *Options) outputDir() string {
 
 // run makes one attempt.
 func (c *session) run(ctx context.Context, p *Plan, s Streams) End {
+	if c.attempt == 0 {
+		for _, line := range append(slices.Clone(p.Warnings), p.bindings...) {
+			fmt.Fprintf(s.Err, "fpmrun: %s\n", line)
+		}
+	}
 	j, err := start(p, s)
 	if err != nil {
 		fmt.Fprintf(s.Err, "fpmrun: %v\n", err)
@@ -105,8 +111,7 @@ func (c *session) close(end End, stderr io.Writer) End {
 		case <-over.C:
 			return end
 		case sig := <-c.signals:
-			if s := sig.(syscall.Signal); ends(s) {
-				end.Status, end.Class, end.Reason = 128+int(s), BySignal, s.String()
+			if s := sig.(syscall.Signal); ends(s) { // the job itself has ended
 				return end
 			}
 		}

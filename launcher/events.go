@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fpmrun/fpmrun/collective/state"
+	"github.com/fpmrun/fpmrun/launcher/machine"
 )
 
 // EventVersion is the value of "v" in every event. It changes when a field changes its meaning; new fields and new kinds
@@ -24,10 +25,12 @@ type Event struct {
 	RunID   string    `json:"run_id"`
 	Attempt int       `json:"attempt"` // 0, and one more after each restart
 
-	Rank    *int    `json:"rank,omitempty"`
-	PID     int     `json:"pid,omitempty"`
-	Host    string  `json:"host,omitempty"`
-	Seconds float64 `json:"seconds,omitempty"` // since the attempt began; of timeout, the limit
+	Rank    *int         `json:"rank,omitempty"`
+	PID     int          `json:"pid,omitempty"`
+	Host    string       `json:"host,omitempty"`
+	CPUs    machine.CPUs `json:"cpus,omitempty"`    // that the rank is bound to
+	GPUs    []string     `json:"gpus,omitempty"`    // UUIDs of the rank's own
+	Seconds float64      `json:"seconds,omitempty"` // since the attempt began; of timeout, the limit
 
 	Status  *int   `json:"status,omitempty"`  // exit status; 128 + signal for a killed rank
 	Signal  int    `json:"signal,omitempty"`  // that killed the rank

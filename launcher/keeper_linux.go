@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/launcher/machine"
 )
 
 // keeperName is argv[0] and process name of a keeper, so that killing everything called fpmrun leaves it.
@@ -125,6 +127,7 @@ func (k *keeper) signal(sig syscall.Signal) {
 func (k *keeper) spawn(started chan<- struct{}) {
 	runtime.LockOSThread()
 	for s := range k.spawns {
+		unbound := pin(s.rank.CPUs)
 		k.mu.Lock() // so that the end of the rank is not seen before its start is known
 		pid, err := syscall.ForkExec(s.rank.Path, s.rank.Args, &syscall.ProcAttr{
 			Dir: s.rank.Dir, Env: s.rank.Env, Files: []uintptr{uintptr(s.fds[0]), uintptr(s.fds[1]), uintptr(s.fds[2])},
@@ -136,7 +139,7 @@ func (k *keeper) spawn(started chan<- struct{}) {
 			k.tell(notice{Rank: s.rank.Rank, Failed: errno})
 		} else {
 			k.pids[pid] = s.rank.Rank
-			k.tell(notice{Rank: s.rank.Rank, PID: pid})
+			k.tell(notice{Rank: s.rank.Rank, PID: pid, Unbound: unbound})
 			for _, sig := range k.ending {
 				_ = syscall.Kill(-pid, sig)
 			}
@@ -152,6 +155,23 @@ func (k *keeper) spawn(started chan<- struct{}) {
 	}
 	close(started)
 	select {}
+}
+
+// pin sets the CPUs of this thread, which the rank that it starts inherits. Without CPUs everything stays as it is.
+func pin(cpus machine.CPUs) syscall.Errno {
+	if len(cpus) == 0 {
+		return 0
+	}
+	var set unix.CPUSet
+	for _, c := range cpus {
+		set.Set(c)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		errno := syscall.EIO
+		errors.As(err, &errno)
+		return errno
+	}
+	return 0
 }
 
 // tell writes a notice; k.mu is held. A front that is gone is noticed where commands are read.

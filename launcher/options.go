@@ -42,7 +42,7 @@ const (
 
 // Segment is one program of a job and how many ranks run it.
 type Segment struct {
-	Ranks   int
+	Ranks   int // or RanksAuto, RanksPerGPU, RanksPerCPU
 	Program string
 	Args    []string
 	Env     []string // NAME=VALUE, added to the job's
@@ -51,11 +51,12 @@ type Segment struct {
 
 // Options are what a job is planned from.
 type Options struct {
-	Segments []Segment
-	Topology env.Topology // 0 factors are derived; the zero value leaves the choice to the program
-	Environ  []string     // of the caller
-	Env      []string     // NAME=VALUE for every rank
-	Siblings string       // folder in which programs named fpm* are looked up first; "" is none
+	Segments  []Segment
+	Topology  env.Topology // 0 factors are derived; the zero value leaves the choice to the program
+	Environ   []string     // of the caller
+	Env       []string     // NAME=VALUE for every rank
+	Resources Resources    // what ranks get of the machine
+	Siblings  string       // folder in which programs named fpm* are looked up first; "" is none
 
 	Stdin        int            // rank that reads the caller's stdin; StdinAll or StdinNone
 	Timeout      time.Duration  // limit of the whole job; 0 is none

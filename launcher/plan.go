@@ -4,13 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
@@ -21,6 +21,11 @@ type Rank struct {
 	Args []string `json:"args"` // argv, the program's name first
 	Env  []string `json:"env"`  // what is added to the job's environment; the paths of the job's files come when it starts
 	Dir  string   `json:"dir"`
+
+	CPUs machine.CPUs `json:"cpus,omitempty"` // that it is bound to; none: all that are allowed
+	GPUs []string     `json:"gpus,omitempty"` // UUIDs of its own
+
+	gpuNames []string // of these, for people
 }
 
 // Plan is a job that was checked and not started.
@@ -28,13 +33,19 @@ type Plan struct {
 	RunID    string       `json:"run_id"`
 	Topology env.Topology `json:"topology"`
 	Ranks    []Rank       `json:"ranks"`
+	Warnings []string     `json:"warnings,omitempty"` // about the placement
 
-	environ []string // environment that all ranks share
-	options Options
+	bindings []string // where each rank runs, as it was asked to report
+	environ  []string // environment that all ranks share
+	options  Options
 }
 
 // NewPlan checks options, finds the programs and lays the ranks out.
 func NewPlan(o Options) (*Plan, error) {
+	at, err := o.place()
+	if err != nil {
+		return nil, err
+	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -48,7 +59,6 @@ func NewPlan(o Options) (*Plan, error) {
 		world += s.Ranks
 	}
 	if o.Topology != (env.Topology{}) {
-		var err error
 		if p.Topology, err = o.Topology.Resolve(world); err != nil {
 			return nil, fmt.Errorf("-np %d: %w; %s", world, err, fits(o.Topology.Ranks(), world))
 		}
@@ -61,11 +71,12 @@ func NewPlan(o Options) (*Plan, error) {
 		}
 		for range s.Ranks {
 			rank := len(p.Ranks)
-			set := env.Set{Rank: rank, WorldSize: world, LocalRank: rank, LocalWorldSize: world, Nodes: 1, Topology: p.Topology,
+			set := env.Set{Rank: rank, WorldSize: world, LocalRank: rank, LocalWorldSize: world, Nodes: 1, Topology: p.Topology, GPUSharers: sharersOf(at, rank),
 				RunID: p.RunID, Restarts: o.attempt, MaxRestarts: o.Restarts, JoinTimeout: o.JoinTimeout}
 			p.Ranks = append(p.Ranks, Rank{Rank: rank, Path: path, Args: append([]string{s.Program}, s.Args...), Env: append(slices.Clone(s.Env), set.Environ()...), Dir: s.Dir})
 		}
 	}
+	p.apply(at)
 	return p, nil
 }
 
@@ -87,20 +98,22 @@ func shares(environ []string, ranks int) []string {
 	}
 	if cpus := allowedCPUs(); ranks > 1 {
 		share := strconv.Itoa(max(1, cpus/ranks))
-		set("OMP_NUM_THREADS", share)
-		set("GOMAXPROCS", share)
+		for _, name := range threadVariables {
+			set(name, share)
+		}
 	}
 	set("PYTHONUNBUFFERED", "1")
 	return environ
 }
 
-// allowedCPUs is the size of this process's affinity mask.
+// allowedCPUs is how many CPUs' worth of time this process gets: its affinity, or its cgroup's quota where that is less.
 func allowedCPUs() int {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
+	cpus, err := machine.Affinity()
+	if err != nil {
 		return runtime.NumCPU()
 	}
-	return set.Count()
+	m := machine.Machine{Allowed: cpus, Quota: machine.Quota(os.DirFS("/"))}
+	return m.CPUCount()
 }
 
 // merge sets variables in an environment; of one name the last value stays.

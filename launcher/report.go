@@ -32,7 +32,11 @@ func (w *watch) speak() {
 
 // describe names a rank and how it ended.
 func (w *watch) describe(e Exit) string {
-	text := fmt.Sprintf("rank %d (pid %d, host %s) %s after %.1fs", e.Rank, e.PID, w.host, e.how(), e.After.Seconds())
+	where := "host " + w.host
+	if names := w.plan.Ranks[e.Rank].gpuNames; names != nil {
+		where += ", " + strings.Join(names, ", ")
+	}
+	text := fmt.Sprintf("rank %d (pid %d, %s) %s after %.1fs", e.Rank, e.PID, where, e.how(), e.After.Seconds())
 	if e.Last != "" {
 		text += ": " + e.Last
 	}
@@ -65,10 +69,10 @@ func (w *watch) lastWords() {
 		w.tell(w.end.Err.Error())
 	}
 	switch {
-	case w.end.Cause != nil:
-		w.tell(w.describe(*w.end.Cause))
 	case w.end.Reason != "":
 		w.tell("stopped: " + w.end.Reason)
+	case w.end.Cause != nil:
+		w.tell(w.describe(*w.end.Cause))
 	}
 }
 

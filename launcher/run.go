@@ -159,7 +159,11 @@ func (w *watch) notice(n notice) {
 		}
 	default:
 		w.live[n.Rank] = n.PID
-		w.event("start", n.Rank, Event{PID: n.PID, Host: w.host})
+		r := &w.plan.Ranks[n.Rank]
+		w.event("start", n.Rank, Event{PID: n.PID, Host: w.host, CPUs: r.CPUs, GPUs: r.GPUs})
+		if n.Unbound != 0 {
+			w.tell(fmt.Sprintf("rank %d (pid %d) runs unbound: CPUs %v: %v", n.Rank, n.PID, r.CPUs, n.Unbound))
+		}
 	}
 }
 
@@ -287,8 +291,8 @@ func (w *watch) inTime(done <-chan struct{}) bool {
 	over := &limit{}
 	if w.end.Reason != "" {
 		over = newLimit(w.plan.options.KillGrace)
-		defer over.stop()
 	}
+	defer func() { over.stop() }()
 	for {
 		select {
 		case <-done:
@@ -297,8 +301,11 @@ func (w *watch) inTime(done <-chan struct{}) bool {
 			return false
 		case sig := <-w.signals:
 			if s := sig.(syscall.Signal); ends(s) {
+				if w.end.Reason != "" {
+					return false
+				}
 				w.end.Reason, w.end.Status, w.end.Class = s.String(), 128+int(s), BySignal
-				return false
+				over = newLimit(min(w.plan.options.KillGrace, eventsGrace))
 			}
 		}
 	}

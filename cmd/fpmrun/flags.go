@@ -13,7 +13,13 @@ import (
 
 // options is the command line.
 type options struct {
-	np, tp, pp, pcp, dp                  flagvalue.Count
+	np                                   rankCount
+	tp, pp, pcp, dp                      flagvalue.Count
+	gpusPerRank                          flagvalue.Count
+	gpuMap                               flagvalue.Sizes
+	mapBy                                mapping
+	visibility, bind, rankBy             flagvalue.Choice
+	shareGPU, bindings                   bool
 	env                                  cli.StringSlice
 	envFile, dir, outputDir, stdin, show string
 	redirects                            redirects
@@ -29,11 +35,14 @@ type options struct {
 // flags declares the command line; names that mpirun and torchrun use for the same thing are accepted. helpText explains
 // them.
 func (o *options) flags() []cli.Flag {
-	for _, c := range []*flagvalue.Count{&o.np, &o.tp, &o.pp, &o.pcp, &o.dp} {
+	for _, c := range []*flagvalue.Count{&o.tp, &o.pp, &o.pcp, &o.dp, &o.gpusPerRank} {
 		c.Low = 1
 	}
 	o.onFailure = flagvalue.Choice{Value: "stop", Allowed: []string{"stop", "wait", "ignore", "kill"}} // kill is stop's other name
 	o.onQuit = flagvalue.Choice{Value: "report", Allowed: []string{"report", "dump"}}
+	o.visibility = flagvalue.Choice{Value: "own", Allowed: []string{"own", "all"}}
+	o.bind = flagvalue.Choice{Value: "none", Allowed: []string{"none", "core", "numa", "gpu"}}
+	o.rankBy = flagvalue.Choice{Value: "slot", Allowed: []string{"slot", "core", "numa", "node"}}
 	o.slowConsole = flagvalue.Choice{Value: "block", Allowed: []string{"block", "drop"}}
 	o.spill = 2 << 30
 	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
@@ -45,6 +54,14 @@ func (o *options) flags() []cli.Flag {
 		value(&o.pp, "pp"),
 		value(&o.pcp, "pcp"),
 		&cli.StringSliceFlag{Name: "x", Destination: &o.env},
+		value(&o.gpusPerRank, "gpus-per-rank"),
+		value(&o.visibility, "gpu-visibility"),
+		value(&o.gpuMap, "gpu-map"),
+		on(&o.shareGPU, "oversubscribe-gpu"),
+		value(&o.bind, "bind-to"),
+		value(&o.mapBy, "map-by"),
+		value(&o.rankBy, "rank-by"),
+		on(&o.bindings, "report-bindings"),
 		text(&o.envFile, "env-file"),
 		text(&o.dir, "wdir", "wd"),
 		on(&o.module, "m", "module"),

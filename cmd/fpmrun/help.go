@@ -8,12 +8,18 @@ const helpText = `Usage: fpmrun [flags] [--] PROGRAM [ARG...] [: [flags] PROGRAM
 Starts one process per rank, watches them, and leaves nothing behind.
 
 Ranks
-  -np N, -n N            ranks (1)
+  -np N, -n N            ranks (one per visible GPU, else 1); gpu, cpu
   --dp N --tp N --pp N --pcp N
                          topology; the product is the number of ranks
   -x NAME[=VALUE]        set, or pass on, a variable; --env-file FILE: many
   --wdir DIR             start ranks there
   -m                     PROGRAM is a Python module
+  --gpus-per-rank N      GPUs of its own for each rank, inside what is visible;
+                         --oversubscribe-gpu: ranks may share them
+  --gpu-visibility all   it sees all, its own first: no longer at LOCAL_RANK
+  --gpu-map LIST         which ones, in the order of the ranks
+  --bind-to WORD         CPUs: none, core, numa, gpu; --report-bindings
+  --map-by ppr:N:WORD    N ranks per node, numa or gpu; --rank-by numa: in turn
 Input and output
   --tag-output           begin each line with its rank, [3]:
   --timestamp            begin each line with the time

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/launcher"
+	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
@@ -67,8 +68,9 @@ func openEvents(name string) (*os.File, error) {
 // launcher turns the command line into the launcher's options.
 func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 	lo := launcher.Options{
-		Topology: env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value},
-		Environ:  environ, Timeout: time.Duration(o.timeout), KillGrace: time.Duration(o.grace), OnFailure: launcher.FailurePolicy(strings.Replace(o.onFailure.Value, "kill", "stop", 1)),
+		Topology:  env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value},
+		Resources: o.resources(),
+		Environ:   environ, Timeout: time.Duration(o.timeout), KillGrace: time.Duration(o.grace), OnFailure: launcher.FailurePolicy(strings.Replace(o.onFailure.Value, "kill", "stop", 1)),
 		SlowConsole: launcher.ConsolePolicy(o.slowConsole.Value), OutputSpill: int64(o.spill),
 		OnQuit: launcher.QuitPolicy(o.onQuit.Value), Restarts: o.restarts.Value,
 		JoinTimeout: time.Duration(o.join), FlushPartial: time.Duration(o.flush), Status: time.Duration(o.status),
@@ -85,6 +87,9 @@ func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 	}
 	if o.json && !o.dryRun {
 		keep(errors.New("--json goes with --dry-run"))
+	}
+	if lo.Resources.GPUsPerRank == 0 && o.mapBy.per != machine.PerGPU && (o.shareGPU || o.visibility.Value == "all") {
+		keep(errors.New("--gpu-visibility and --oversubscribe-gpu go with --gpus-per-rank N"))
 	}
 	if o.tee && o.outputDir == "" {
 		keep(errors.New("--tee goes with --output-dir DIR"))
@@ -193,12 +198,16 @@ func python(path string) string {
 	return "python3"
 }
 
-// ranks is -np, or the product of the topology's factors, or one.
+// ranks is -np, or the product of the topology's factors, or as many as fit.
 func (o *options) ranks() int {
-	if o.np.Given {
+	t := env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value}
+	switch {
+	case o.np.Given:
 		return o.np.Value
+	case t != (env.Topology{}):
+		return t.Ranks()
 	}
-	return env.Topology{DP: o.dp.Value, PP: o.pp.Value, PCP: o.pcp.Value, TP: o.tp.Value}.Ranks()
+	return launcher.RanksAuto
 }
 
 // ownFlags reads the flags of a further program.
@@ -293,14 +302,20 @@ func (o *options) print(plan *launcher.Plan, s launcher.Streams) error {
 		fmt.Fprintf(s.Out, ", %s", plan.Topology)
 	}
 	fmt.Fprintln(s.Out)
+	for _, w := range plan.Warnings {
+		fmt.Fprintf(s.Out, "warning: %s\n", w)
+	}
 	for _, r := range plan.Ranks {
 		fmt.Fprintf(s.Out, "rank %d: %s", r.Rank, r.Path)
 		for _, arg := range r.Args[1:] {
 			fmt.Fprintf(s.Out, " %s", strconv.Quote(arg))
 		}
 		fmt.Fprintln(s.Out)
+		if r.CPUs != nil {
+			fmt.Fprintln(s.Out, "    bound to CPUs", r.CPUs)
+		}
 		for _, entry := range r.Env {
-			if strings.HasPrefix(entry, "FPM_") {
+			if strings.HasPrefix(entry, "FPM_") || strings.HasPrefix(entry, "CUDA_") {
 				fmt.Fprintln(s.Out, "   ", entry)
 			}
 		}

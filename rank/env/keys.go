@@ -22,6 +22,8 @@ const (
 	KeyStateFile      = "FPM_STATE_FILE"
 	KeyJobFile        = "FPM_JOB_FILE"
 	KeyRestartCount   = "FPM_RESTART_COUNT"
+	KeyLocalGPU       = "FPM_LOCAL_GPU"
+	KeyGPUSharers     = "FPM_GPU_SHARERS"
 
 	KeyJoinTimeout = "FPM_JOIN_TIMEOUT"
 	KeyIface       = "FPM_IFACE"
@@ -85,6 +87,8 @@ var Vars = []Var{
 	{KeyStateFile, "path", "none", byLauncher, "this rank's state page"},
 	{KeyJobFile, "path", "none", byLauncher, "the job page: which ranks have exited"},
 	{KeyRestartCount, "int", "0", byLauncher, "how often the gang was started again before this launch"},
+	{KeyLocalGPU, "int", "the local rank", byLauncher, "index of the rank's own GPU among those it sees; 0, set when fpmrun gave it one"},
+	{KeyGPUSharers, "int", "1", byLauncher, "ranks that use this rank's GPU, itself among them; set with FPM_LOCAL_GPU"},
 	{TorchRank, "int", "", byLauncher, "FPM_RANK"},
 	{TorchWorldSize, "int", "", byLauncher, "FPM_WORLD_SIZE"},
 	{TorchLocalRank, "int", "", byLauncher, "FPM_LOCAL_RANK"},

@@ -31,6 +31,8 @@ type Set struct {
 	Restarts    int // how often the gang was restarted before this launch
 	MaxRestarts int // how often it may be
 
+	GPUSharers int // ranks that use this rank's GPU, which is the first that it sees; zero: fpmrun gave it none
+
 	JoinTimeout time.Duration // limit of the join; zero: the rank's default
 	Iface       string        // interface name or CIDR; empty: by route
 }
@@ -68,6 +70,10 @@ func (s Set) Environ() []string {
 	str(KeyStateFile, s.StateFile)
 	str(KeyJobFile, s.JobFile)
 	num(KeyRestartCount, s.Restarts)
+	if s.GPUSharers > 0 {
+		num(KeyLocalGPU, 0)
+		num(KeyGPUSharers, s.GPUSharers)
+	}
 	num(TorchRank, s.Rank)
 	num(TorchWorldSize, s.WorldSize)
 	num(TorchLocalRank, s.LocalRank)
@@ -116,6 +122,10 @@ func Parse(getenv func(string) string) (s Set, ok bool, err error) {
 	s.RunID = getenv(KeyRunID)
 	s.TokenFile, s.StateFile, s.JobFile = getenv(KeyTokenFile), getenv(KeyStateFile), getenv(KeyJobFile)
 	s.Restarts = p.number(KeyRestartCount, 0, maxWorld, 0)
+	if getenv(KeyLocalGPU) != "" {
+		p.number(KeyLocalGPU, 0, 0, 0)
+		s.GPUSharers = p.number(KeyGPUSharers, 1, s.LocalWorldSize, 1)
+	}
 	s.MaxRestarts = p.number(TorchMaxRestarts, 0, maxWorld, 0)
 	s.Iface = getenv(KeyIface)
 	if v := getenv(KeyJoinTimeout); v != "" {

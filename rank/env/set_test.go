@@ -21,7 +21,7 @@ func lookup(environ []string) func(string) string {
 func example() Set {
 	return Set{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, NodeRank: 1, Nodes: 2,
 		Topology: Topology{DP: 2, PP: 1, PCP: 1, TP: 4}, Rendezvous: "[::1]:2345", MasterAddr: "::1", MasterPort: 2346,
-		RunID: "r1", TokenFile: "/t", StateFile: "/s", JobFile: "/j", Restarts: 1, MaxRestarts: 3,
+		RunID: "r1", TokenFile: "/t", StateFile: "/s", JobFile: "/j", Restarts: 1, MaxRestarts: 3, GPUSharers: 2,
 		JoinTimeout: 90 * time.Second, Iface: "eth0"}
 }
 
@@ -66,6 +66,8 @@ func TestParseRefuses(t *testing.T) {
 		{"local rank outside", "FPM_LOCAL_RANK=4", `FPM_LOCAL_RANK="4"`},
 		{"rendezvous without port", "FPM_RENDEZVOUS=localhost", "want host:port"},
 		{"rendezvous port", "FPM_RENDEZVOUS=localhost:70000", "1 to 65535"},
+		{"own GPU elsewhere", "FPM_LOCAL_GPU=3", `FPM_LOCAL_GPU="3": want a number from 0 to 0`},
+		{"more sharers than ranks", "FPM_GPU_SHARERS=5", `FPM_GPU_SHARERS="5": want a number from 1 to 4`},
 		{"join timeout", "FPM_JOIN_TIMEOUT=soon", "not a duration"},
 		{"topology", "FPM_TP_SIZE=3", "dp 2 x pp 1 x pcp 1 x tp 3 = 6 ranks, but there are 8"},
 		{"coordinates", "FPM_TP_RANK=0", "rank 5 of dp 2 x pp 1 x pcp 1 x tp 4 has 1"},

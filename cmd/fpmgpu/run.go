@@ -1,0 +1,112 @@
+//go:build cgo
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+)
+
+// version is set when the program is built.
+var version = "unknown"
+
+// lineVersion is "v" in every line. It changes when a field changes its meaning.
+const lineVersion = 1
+
+// library is what is used of the driver's management library.
+type library interface {
+	Init() nvml.Return
+	Shutdown() nvml.Return
+	SystemGetDriverVersion() (string, nvml.Return)
+	SystemGetCudaDriverVersion() (int, nvml.Return)
+	DeviceGetCount() (int, nvml.Return)
+	DeviceGetHandleByIndex(index int) (nvml.Device, nvml.Return)
+	DeviceGetHandleByUUID(uuid string) (nvml.Device, nvml.Return)
+	Extensions() nvml.ExtendedInterface
+}
+
+// run is the whole program.
+func run(args []string, lib library, stdout, stderr io.Writer) int {
+	deadline := flagvalue.Duration(10 * time.Second)
+	every := flagvalue.Duration(time.Second)
+	count := flagvalue.Count{Value: 1, Low: 1}
+	var gpus cli.StringSlice
+	// ask calls the driver and gives up on it at the deadline: the call itself cannot be ended.
+	ask := func(work func(*json.Encoder) error) error {
+		done := make(chan error, 1)
+		go func() {
+			if ret := lib.Init(); ret != nvml.SUCCESS {
+				done <- fmt.Errorf("NVIDIA's management library: %s", explain(ret))
+				return
+			}
+			err := work(json.NewEncoder(stdout))
+			if ret := lib.Shutdown(); ret != nvml.SUCCESS {
+				err = errors.Join(err, fmt.Errorf("shut the driver's library down: %s", explain(ret)))
+			}
+			done <- err
+		}()
+		timer := time.NewTimer(time.Duration(deadline))
+		defer timer.Stop()
+		select {
+		case err := <-done:
+			return err
+		case <-timer.C:
+			return fmt.Errorf("the driver has not answered within %v (--deadline)", time.Duration(deadline))
+		}
+	}
+	limit := &cli.GenericFlag{Name: "deadline", Value: &deadline, Usage: "give up on the driver after `D`"}
+	app := &cli.App{
+		Name:            "fpmgpu",
+		Usage:           "print GPUs as JSON lines",
+		UsageText:       "fpmgpu list [--deadline D]\nfpmgpu sample [--gpu UUID]... [--count N] [--every D] [--deadline D]",
+		Version:         version,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		HideHelpCommand: true,
+		ExitErrHandler:  func(*cli.Context, error) {},
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+		Commands: []*cli.Command{
+			{
+				Name: "list", Usage: "one line for the driver, each GPU and each MIG device", Flags: []cli.Flag{limit}, HideHelpCommand: true,
+				OnUsageError: func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+				Action: func(*cli.Context) error {
+					return ask(func(out *json.Encoder) error { return list(lib, out) })
+				},
+			},
+			{
+				Name: "sample", Usage: "clocks, power, temperature and throttle reasons", HideHelpCommand: true,
+				OnUsageError: func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+				Flags: []cli.Flag{limit,
+					&cli.StringSliceFlag{Name: "gpu", Destination: &gpus, Usage: "only the GPU with this `UUID`; default all"},
+					&cli.GenericFlag{Name: "count", Value: &count, Usage: "`N` samples"},
+					&cli.GenericFlag{Name: "every", Value: &every, Usage: "`D` between two samples"}},
+				Action: func(*cli.Context) error {
+					// The deadline is for one answer; what is waited for on purpose comes on top.
+					deadline += flagvalue.Duration(time.Duration(every) * time.Duration(count.Value-1))
+					return ask(func(out *json.Encoder) error {
+						return samples(lib, out, gpus.Value(), count.Value, time.Duration(every))
+					})
+				},
+			},
+		},
+		Action: func(*cli.Context) error { return exit.AsUsage(errors.New("type fpmgpu list or fpmgpu sample")) },
+	}
+	return exit.Report(stderr, app.Name, app.Run(args))
+}
+
+// explain says what a status of the library means, also where the library itself is missing.
+func explain(ret nvml.Return) string {
+	if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
+		return "libnvidia-ml.so.1 is not installed: there is no NVIDIA driver on this machine, or this container was started without it"
+	}
+	return ret.Error()
+}

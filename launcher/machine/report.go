@@ -1,0 +1,28 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Report is one line for each rank: where it runs.
+func (p *Placement) Report() []string {
+	var lines []string
+	for r, place := range p.Ranks {
+		text := fmt.Sprintf("rank %d: not bound", r)
+		if place.CPUs != nil {
+			text = fmt.Sprintf("rank %d: CPUs %v of NUMA node %d", r, place.CPUs, place.Node)
+		}
+		if len(place.Names) > 0 {
+			text += ", " + strings.Join(place.Names, ", ")
+		}
+		if place.Shared > 1 {
+			text += fmt.Sprintf(" (%d ranks share it)", place.Shared)
+		}
+		if place.See != nil {
+			text += ", sees " + strings.Join(place.See, ",")
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
