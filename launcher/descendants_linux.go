@@ -76,19 +76,6 @@ func parentOf(pid int) (parent int, alive bool) {
 	return parent, err == nil
 }
 
-// processState is a process's state letter in /proc, or '?' when it is gone.
-func processState(pid int) byte {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return '?'
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) == 0 {
-		return '?'
-	}
-	return fields[0][0]
-}
-
 // killMarked kills every process that carries a run's id in its environment: what is left of a job whose keeper is
 // gone and can no longer name its descendants.
 func killMarked(runID string) {

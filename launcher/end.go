@@ -37,6 +37,7 @@ type Exit struct {
 	Signal  syscall.Signal // that killed it; 0 when it exited
 	After   time.Duration  // since the job began
 	Stopped bool           // after the launcher had signalled it: a victim
+	Why     string         // the kernel killed it, where that is known: out of memory
 	Last    string         // its last line on stderr
 }
 
@@ -45,7 +46,11 @@ func (e Exit) failed() bool { return e.Status != 0 }
 // how says it in words.
 func (e Exit) how() string {
 	if e.Signal != 0 {
-		return fmt.Sprintf("was killed by signal %d (%s)", int(e.Signal), e.Signal)
+		text := fmt.Sprintf("was killed by signal %d (%s)", int(e.Signal), e.Signal)
+		if e.Why != "" {
+			text += ", " + e.Why + ","
+		}
+		return text
 	}
 	return fmt.Sprintf("exited with status %d", e.Status)
 }

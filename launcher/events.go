@@ -37,7 +37,7 @@ type Event struct {
 	Stopped bool   `json:"stopped,omitempty"` // the rank ended after the launcher had signalled it
 	Cause   *int   `json:"cause,omitempty"`   // rank that failed first
 	Class   Class  `json:"class,omitempty"`   // of end
-	Reason  string `json:"reason,omitempty"`  // of end
+	Reason  string `json:"reason,omitempty"`  // of end; of exit, why the kernel killed the rank
 
 	Text    string `json:"text,omitempty"` // last line on stderr; of state, the report's words
 	Op      string `json:"op,omitempty"`   // collective operation that the rank is in
@@ -179,7 +179,7 @@ func (w *watch) lookForJoin(rank int) {
 
 // exited tells that a rank has ended.
 func (w *watch) exited(e Exit) {
-	w.event("exit", e.Rank, Event{PID: e.PID, Status: &e.Status, Signal: int(e.Signal), Stopped: e.Stopped, Seconds: e.After.Seconds()})
+	w.event("exit", e.Rank, Event{PID: e.PID, Status: &e.Status, Signal: int(e.Signal), Stopped: e.Stopped, Reason: e.Why, Seconds: e.After.Seconds()})
 }
 
 // tellEnd tells how the attempt ended.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,8 @@ type keeper struct {
 	out    *json.Encoder
 	pids   map[int]int      // pid -> rank, of ranks that live
 	ending []syscall.Signal // signals so far that end programs
+
+	oom *oomWatch
 }
 
 // KeeperMain is the keeper process. It returns its exit status once nothing of the job is left.
@@ -63,7 +66,7 @@ func KeeperMain() int {
 		fmt.Fprintln(os.Stderr, "fpmrun: keeper: socket to the launcher:", err)
 		return 1
 	}
-	k := &keeper{out: json.NewEncoder(front), pids: map[int]int{}, spawns: make(chan spawn, 64)}
+	k := &keeper{out: json.NewEncoder(front), pids: map[int]int{}, spawns: make(chan spawn, 64), oom: newOOMWatch(hostFiles())}
 	started := make(chan struct{}, 1)
 	go k.spawn(started)
 	go k.reap(started)
@@ -182,10 +185,9 @@ func (k *keeper) tell(n notice) { _ = k.out.Encode(n) }
 func (k *keeper) reap(started <-chan struct{}) {
 	for range started {
 		for {
-			var info unix.Siginfo
-			err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+			pid, code, status, err := look()
 			if err == nil {
-				k.collect()
+				k.collect(pid, code, status)
 			} else if err != unix.EINTR {
 				break // no children at the moment
 			}
@@ -193,27 +195,38 @@ func (k *keeper) reap(started <-chan struct{}) {
 	}
 }
 
-// collect reaps all children that have ended, and takes note of those that have stopped.
-func (k *keeper) collect() {
+// look waits until a child has ended or stopped, without taking it. code is one of CLD_EXITED and so on; status is the
+// exit status or the signal.
+func look() (pid, code, status int, err error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		return 0, 0, 0, err
+	}
+	// On 64-bit Linux the union of the structure begins at byte 16: pid, uid, status.
+	at := func(offset uintptr) int { return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))) }
+	return at(16), int(info.Code), at(24), nil
+}
+
+// Codes of what happened to a child, as in the kernel's siginfo.h.
+const cldKilled = 2
+
+// collect takes a child that has ended, or takes note that it has stopped.
+func (k *keeper) collect(pid, code, status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for {
-		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
-		rank, ok := k.pids[pid]
-		switch {
-		case !ok:
-		case ws.Stopped():
-			k.tell(notice{Rank: rank, Stopped: true})
-		default:
-			delete(k.pids, pid)
-			k.tell(notice{Rank: rank, Exited: true, Status: ws})
-		}
+	rank, ours := k.pids[pid]
+	why := ""
+	if ours && code == cldKilled && syscall.Signal(status) == syscall.SIGKILL {
+		why = k.oom.killed(pid) // its cgroup can be read until somebody waits for it
+	}
+	var ws syscall.WaitStatus
+	got, err := syscall.Wait4(pid, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)
+	switch {
+	case err != nil || got != pid || !ours:
+	case ws.Stopped():
+		k.tell(notice{Rank: rank, Stopped: true})
+	default:
+		delete(k.pids, pid)
+		k.tell(notice{Rank: rank, Exited: true, Status: ws, Why: why})
 	}
 }

@@ -36,6 +36,7 @@ type notice struct {
 	Stopped bool               `json:"stopped,omitempty"` // a signal stopped it
 	Exited  bool               `json:"exited,omitempty"`  // it ended, with the status
 	Status  syscall.WaitStatus `json:"status,omitempty"`
+	Why     string             `json:"why,omitempty"` // the kernel killed it, where that is known
 }
 
 // send writes an order and hands descriptors over with its first byte.

@@ -102,15 +102,21 @@ const beingStarted = "is being started"
 
 // doing says what a rank waits for, as far as it can be known from outside.
 func (w *watch) doing(rank int) (string, Event) {
-	process := fmt.Sprintf("process state %c", processState(w.live[rank]))
+	p := inspect(w.live[rank])
+	before, reported := w.cpu[rank]
+	if !reported {
+		before = -1
+	}
+	w.cpu[rank] = p.cpu
+	process := p.describe(before)
 	snap, err := state.Read(w.folder.page(rank))
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s, state page unreadable: %v", process, err), Event{}
 	case snap.PID == 0:
-		return process + ", does not use the collective library; last line: " + quoteLast(w.streams[2*rank].lastLine()), Event{}
+		return process + ", does not use the collective library; " + w.lastOutput(rank), Event{}
 	case len(snap.Current) == 0:
-		return fmt.Sprintf("%s, %s, in no collective operation", process, snap.Phase), Event{}
+		return fmt.Sprintf("%s, %s, in no collective operation; %s", process, snap.Phase, w.lastOutput(rank)), Event{}
 	}
 	op := snap.Current[len(snap.Current)-1]
 	text := fmt.Sprintf("%s, in %s #%d for %.1fs", process, op.Op, op.Seq, time.Since(op.Since).Seconds())
@@ -122,11 +128,16 @@ func (w *watch) doing(rank int) (string, Event) {
 	return text, e
 }
 
-func quoteLast(line string) string {
-	if line == "" {
-		return "none"
+// lastOutput is the last line of a rank and how long ago it was printed.
+func (w *watch) lastOutput(rank int) string {
+	text, at := w.streams[2*rank].lastLineAt()
+	if text2, at2 := w.streams[2*rank+1].lastLineAt(); at2.After(at) {
+		text, at = text2, at2
 	}
-	return fmt.Sprintf("%.80q", line)
+	if at.IsZero() {
+		return "it has printed nothing"
+	}
+	return fmt.Sprintf("last line %.1fs ago: %.80q", time.Since(at).Seconds(), text)
 }
 
 // liveness prints one line: how many ranks live, and the operation that most of them are in.

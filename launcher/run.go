@@ -27,9 +27,10 @@ type watch struct {
 	lines   chan string   // of the launcher's own, on their way to stderr
 	said    chan struct{} // closed when all of them are printed
 
-	live   map[int]int  // rank -> pid
-	left   int          // ranks that have not ended
-	joined map[int]bool // ranks whose join was told
+	live   map[int]int           // rank -> pid
+	left   int                   // ranks that have not ended
+	cpu    map[int]time.Duration // rank -> CPU time at the last report
+	joined map[int]bool          // ranks whose join was told
 	end    End
 	stop   bool // the ranks were told to stop
 	chose  bool // the cause was chosen
@@ -40,7 +41,7 @@ type watch struct {
 }
 
 func newWatch(j *job, c *session) *watch {
-	w := &watch{job: j, session: c, began: time.Now(), live: map[int]int{}, left: len(j.plan.Ranks), joined: map[int]bool{},
+	w := &watch{job: j, session: c, began: time.Now(), live: map[int]int{}, left: len(j.plan.Ranks), joined: map[int]bool{}, cpu: map[int]time.Duration{},
 		over: make(chan struct{}), lines: make(chan string, maxLines), said: make(chan struct{}), grace: &limit{}}
 	var err error
 	if w.host, err = os.Hostname(); err != nil {
@@ -140,7 +141,7 @@ func (w *watch) notice(n notice) {
 	case n.Exited:
 		w.left--
 		w.lookForJoin(n.Rank)
-		e := Exit{Rank: n.Rank, PID: w.live[n.Rank], Status: n.Status.ExitStatus(), After: time.Since(w.began), Stopped: w.stop}
+		e := Exit{Rank: n.Rank, PID: w.live[n.Rank], Status: n.Status.ExitStatus(), After: time.Since(w.began), Stopped: w.stop, Why: n.Why}
 		code := state.Exit{Status: e.Status}
 		if n.Status.Signaled() {
 			e.Signal = n.Status.Signal()

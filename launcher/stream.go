@@ -32,8 +32,9 @@ type stream struct {
 	cut bool // another stream's line was printed into this one's unfinished line; the console's
 
 	mu   sync.Mutex
-	last []byte // the last line that is not empty
-	open []byte // the unfinished line at the end, as far as lastMax
+	at   time.Time // of the last output
+	last []byte    // the last line that is not empty
+	open []byte    // the unfinished line at the end, as far as lastMax
 }
 
 // copy reads the pipe to its end. An unfinished line is printed after flush; 0 or less holds it back. It returns when the
@@ -107,8 +108,12 @@ func (s *stream) keep(b []byte) {
 	if s.file != nil && s.fileErr == nil {
 		_, s.fileErr = s.file.Write(b)
 	}
+	if len(b) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.at = time.Now()
 	newline := bytes.LastIndexByte(b, '\n')
 	if newline >= 0 {
 		if text := lastText(s.open, b[:newline]); text != nil {
@@ -140,12 +145,18 @@ func lastText(open, b []byte) []byte {
 
 // lastLine is the last thing the rank said, an unfinished line included.
 func (s *stream) lastLine() string {
+	text, _ := s.lastLineAt()
+	return text
+}
+
+// lastLineAt is the last line and when something was printed last; never is the zero time.
+func (s *stream) lastLineAt() (string, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if text := bytes.TrimSpace(s.open); len(text) > 0 {
-		return string(text)
+		return string(text), s.at
 	}
-	return string(s.last)
+	return string(s.last), s.at
 }
 
 func (s *stream) close() {
