@@ -16,7 +16,8 @@ func TestKilledWorker(t *testing.T) {
 	for _, victim := range []int{1, 2} { // a worker of the first engine, the leader of the second
 		t.Run(fmt.Sprintf("rank%d", victim), func(t *testing.T) {
 			dir := t.TempDir()
-			const rank = `echo $$ >pid$FPM_RANK; exec fpmbench --model tiny-moe --dp 2 --tp 2 --expert-parallel --output-path out/benchmark.json`
+			writePoints(t, filepath.Join(dir, "points.json"), 4000)
+			const rank = `echo $$ >pid$FPM_RANK; exec fpmbench --model tiny-moe --dp 2 --tp 2 --expert-parallel --points-file points.json --output-path out/benchmark.json`
 			cmd := command(t, dir, "fpmrun", "-np", "4", "sh", "-c", rank)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
@@ -53,5 +54,23 @@ func TestKilledWorker(t *testing.T) {
 				t.Errorf("merged files %v (%v)", merged, err)
 			}
 		})
+	}
+}
+
+// writePoints writes a points file of n decode points, 8 of each context length.
+func writePoints(t *testing.T, path string, n int) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(`{"schema_version": 1, "prefill": [], "decode": [`)
+	for i := range n {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		batch := i%8 + 1
+		fmt.Fprintf(&b, `{"batch_size": %d, "total_kv_read_tokens": %d}`, batch, batch*(i/8+1))
+	}
+	b.WriteString("]}\n")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
