@@ -66,6 +66,9 @@ func expAVX512(n int, x *float32, shift float32) float32
 //go:noescape
 func swigluAVX512(n int, gate, up, dst *float32)
 
+// relax leaves the core to its other thread for a moment, while this one waits for a value in memory to change.
+func relax()
+
 // simdKernels are the kernels that this processor has, widest first.
 func simdKernels() []kernels {
 	var list []kernels

@@ -24,7 +24,7 @@ func (s *sleeper) await(spins bool, ready func() bool) {
 		if ready() {
 			return
 		}
-		if pause(round); round%256 != 0 {
+		if pause(round); round%64 != 0 {
 			continue
 		}
 		now := gpu.Monotonic()
@@ -52,12 +52,14 @@ func (s *sleeper) rouse() {
 	}
 }
 
-// pause lets others run now and then: first goroutines that wait for this processor, then threads.
+// pause lets others run: always the other thread of this core, now and then goroutines that wait for this processor, and
+// less often other threads.
 func pause(round int) {
+	relax()
 	if round%64 == 0 {
 		runtime.Gosched()
 	}
-	if round%1024 == 0 {
+	if round%512 == 0 {
 		yield()
 	}
 }
