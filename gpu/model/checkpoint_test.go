@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -310,6 +311,45 @@ func TestFileCutShortMeanwhile(t *testing.T) {
 		if !errors.As(err, &weights) || weights.Tensor != model.HeadName {
 			t.Errorf("mapped before %v: error %v, want a WeightsError naming %s", mapped, err, model.HeadName)
 		}
+	}
+}
+
+// A worker's part of a tensor of 64 GiB is read without the rest: the file is a hole but for the last rows.
+func TestOnlyTheShardIsRead(t *testing.T) {
+	const rows, cols = 1 << 24, 1024
+	const overrides = `{"vocab_size":16777216,"hidden_size":1024,"num_attention_heads":4,"num_key_value_heads":1,"head_dim":4,"intermediate_size":4,"num_hidden_layers":1,"tie_word_embeddings":true}`
+	g := load(t, "tiny", overrides)
+	var header strings.Builder
+	end := int64(0)
+	for tensor := range g.Tensors() {
+		shape, err := json.Marshal(tensor.Shape)
+		must(t, err)
+		if header.Len() > 0 {
+			header.WriteByte(',')
+		}
+		begin := end
+		end += 4 * tensor.Elements()
+		fmt.Fprintf(&header, "%q:{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[%d,%d]}", tensor.Name, shape, begin, end)
+	}
+	text := "{" + header.String() + "}"
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
+	must(t, err)
+	defer f.Close()
+	start := int64(8 + len(text))
+	if err := f.Truncate(start + end); err != nil {
+		t.Skipf("this file system has no holes of %d bytes: %v", end, err)
+	}
+	_, err = f.WriteAt(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), 0)
+	must(t, err)
+	// The embedding comes first; 1.5 in its last value.
+	_, err = f.WriteAt([]byte{0, 0, 0xC0, 0x3F}, start+4*(rows*cols-1))
+	must(t, err)
+	c := open(t, dir, g)
+	got := make([]float32, 4*cols)
+	must(t, c.Fill(model.EmbedName, model.Rect{Row: rows - 4, Rows: 4, Cols: cols}, got))
+	if got[len(got)-1] != 1.5 || got[0] != 0 {
+		t.Errorf("the last rows end with %v, want 1.5", got[len(got)-1])
 	}
 }
 
