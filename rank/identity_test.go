@@ -101,6 +101,7 @@ func TestFirstHost(t *testing.T) {
 
 func TestAgree(t *testing.T) {
 	told := Identity{Source: FromFPMRun, Size: 8, Topology: env.Topology{DP: 2, PP: 1, PCP: 1, TP: 4}}
+	all := Identity{Source: FromSlurm, Size: 8, Topology: env.Topology{DP: 1, PP: 2, PCP: 2, TP: 2}}
 	for _, c := range []struct {
 		name  string
 		id    Identity
@@ -113,6 +114,10 @@ func TestAgree(t *testing.T) {
 		{"different", told, env.Topology{DP: 4}, env.Topology{}, "--dp 4 contradicts the launcher's dp 2 x pp 1 x pcp 1 x tp 4"},
 		{"program alone", Identity{Size: 8}, env.Topology{TP: 2}, env.Topology{DP: 4, PP: 1, PCP: 1, TP: 2}, ""},
 		{"nobody", Identity{Size: 3}, env.Topology{}, env.Topology{DP: 3, PP: 1, PCP: 1, TP: 1}, ""},
+		{"every dimension", Identity{Size: 16}, env.Topology{TP: 2, PCP: 2, PP: 2}, env.Topology{DP: 2, PP: 2, PCP: 2, TP: 2}, ""},
+		{"every dimension by the launcher", all, env.Topology{PP: 2, PCP: 2}, all.Topology, ""},
+		{"another pp", all, env.Topology{PP: 4}, env.Topology{}, "--pp 4 contradicts the launcher's dp 1 x pp 2 x pcp 2 x tp 2"},
+		{"another pcp", all, env.Topology{PCP: 1}, env.Topology{}, "--pcp 1 contradicts the launcher's dp 1 x pp 2 x pcp 2 x tp 2"},
 		{"does not divide", Identity{Size: 8}, env.Topology{DP: 3}, env.Topology{}, "dp 3 = 3 does not divide 8 ranks"},
 	} {
 		got, err := Agree(c.id, c.flags)
