@@ -151,6 +151,8 @@ func (w *world) dialControl(peer int, d *dialling) {
 		case <-changed:
 		case <-time.After(crossedPause):
 		}
+	case w.ctx.Err() != nil:
+		d.err = ErrClosed
 	case gone:
 		d.err = w.peerGoneError(peer)
 	default:
