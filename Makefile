@@ -57,6 +57,7 @@ fuzz:
 # Minutes of what `make test` tries for seconds.
 stress: build
 	scripts/stress-collective.sh
+	scripts/stress-launcher.sh
 
 # What a change must pass before it is handed in, beside the tests.
 check: vet $(GOLANGCI)

@@ -10,7 +10,7 @@ import (
 )
 
 // What --report-bindings says is what the kernel does, inside what was already allowed, on whatever machine this is.
-func TestLaunchBinding(t *testing.T) {
+func TestLaunchCase38Binding(t *testing.T) {
 	if _, err := exec.LookPath("taskset"); err != nil {
 		t.Skip("taskset is not installed")
 	}
