@@ -7,7 +7,10 @@ import sys
 peers = sys.argv[1:]
 figures = collections.defaultdict(list)
 for line in sys.stdin:
-    program, op, size, ranks, _, median, *_ = line.rstrip("\n").split("\t")
+    fields = line.rstrip("\n").split("\t")
+    if len(fields) < 6:
+        continue  # what a launcher that was ended had to say
+    program, op, size, ranks, _, median, *_ = fields
     figures[(op, int(size), int(ranks)), program].append(float(median))
 
 cells = list(dict.fromkeys(cell for cell, _ in figures))
