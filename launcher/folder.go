@@ -11,7 +11,7 @@ import (
 	"github.com/fpmrun/fpmrun/collective/state"
 )
 
-// folder is the job's private folder: the token, a state page for each rank, and the job page.
+// folder is the job's private folder: the token, the job page, and a state page for each rank that is started.
 type folder struct {
 	path string
 	job  *state.Job
@@ -41,11 +41,6 @@ func newFolder(environ []string, ranks int) (f *folder, err error) {
 	if err := os.WriteFile(f.token(), []byte(hex.EncodeToString(secret)), 0o600); err != nil {
 		return nil, err
 	}
-	for rank := range ranks {
-		if err := state.Create(f.page(rank)); err != nil {
-			return nil, err
-		}
-	}
 	f.job, err = state.CreateJob(f.jobPage(), ranks)
 	return f, err
 }
@@ -61,6 +56,14 @@ func tempDir(environ []string) string {
 func (f *folder) token() string        { return filepath.Join(f.path, "token") }
 func (f *folder) jobPage() string      { return filepath.Join(f.path, "job") }
 func (f *folder) page(rank int) string { return filepath.Join(f.path, fmt.Sprintf("rank-%04d", rank)) }
+
+// makePage makes a rank's state page, before the rank starts.
+func (f *folder) makePage(rank int) error {
+	if err := state.Create(f.page(rank)); err != nil {
+		return fmt.Errorf("launcher: job folder %q: %w", f.path, err)
+	}
+	return nil
+}
 
 // remove deletes the folder.
 func (f *folder) remove() error {

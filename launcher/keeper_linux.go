@@ -40,7 +40,7 @@ type keeper struct {
 	pids   map[int]int      // pid -> rank, of ranks that live
 	ending []syscall.Signal // signals so far that end programs
 
-	oom *oomWatch
+	oom func() *oomWatch // waits until the counts before the first rank are known
 }
 
 // KeeperMain is the keeper process. It returns its exit status once nothing of the job is left.
@@ -66,8 +66,9 @@ func KeeperMain() int {
 		fmt.Fprintln(os.Stderr, "fpmrun: keeper: socket to the launcher:", err)
 		return 1
 	}
-	k := &keeper{out: json.NewEncoder(front), pids: map[int]int{}, spawns: make(chan spawn, 64), oom: newOOMWatch(hostFiles())}
+	k := &keeper{out: json.NewEncoder(front), pids: map[int]int{}, spawns: make(chan spawn, 64), oom: sync.OnceValue(func() *oomWatch { return newOOMWatch(hostFiles()) })}
 	started := make(chan struct{}, 1)
+	go k.oom() // beside the starts
 	go k.spawn(started)
 	go k.reap(started)
 	if err := k.obey(&orders{conn: front}); err != nil {
@@ -217,7 +218,7 @@ func (k *keeper) collect(pid, code, status int) {
 	rank, ours := k.pids[pid]
 	why := ""
 	if ours && code == cldKilled && syscall.Signal(status) == syscall.SIGKILL {
-		why = k.oom.killed(pid) // its cgroup can be read until somebody waits for it
+		why = k.oom().killed(pid) // its cgroup can be read until somebody waits for it
 	}
 	var ws syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &ws, syscall.WNOHANG|syscall.WUNTRACED, nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,17 +39,13 @@ type notice struct {
 }
 
 // send writes an order and hands descriptors over with its first byte.
-func send(conn *net.UnixConn, o order, files ...*os.File) error {
+func send(conn *net.UnixConn, o order, fds ...int) error {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	var rights []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			fds[i] = int(f.Fd())
-		}
+	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
 	n, _, err := conn.WriteMsgUnix(text, rights, nil)

@@ -38,7 +38,8 @@ func TestOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	if err := send(front, order{Rank: &Rank{Rank: 3, Args: []string{"a"}}}, write, write, write); err != nil {
+	fd := int(write.Fd())
+	if err := send(front, order{Rank: &Rank{Rank: 3, Args: []string{"a"}}}, fd, fd, fd); err != nil {
 		t.Fatal(err)
 	}
 	write.Close()

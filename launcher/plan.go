@@ -121,21 +121,20 @@ func merge(environ, changes []string) []string {
 	if len(changes) == 0 {
 		return environ
 	}
-	last := make(map[string]bool, len(changes))
-	for _, entry := range changes {
+	last := make(map[string]int, len(changes)) // name -> position of its last value
+	for i, entry := range changes {
 		name, _, _ := strings.Cut(entry, "=")
-		last[name] = true
+		last[name] = i
 	}
 	merged := make([]string, 0, len(environ)+len(changes))
 	for _, entry := range environ {
-		if name, _, _ := strings.Cut(entry, "="); !last[name] {
+		name, _, _ := strings.Cut(entry, "=")
+		if _, changed := last[name]; !changed {
 			merged = append(merged, entry)
 		}
 	}
 	for i, entry := range changes {
-		name, _, _ := strings.Cut(entry, "=")
-		later := slices.ContainsFunc(changes[i+1:], func(e string) bool { return strings.HasPrefix(e, name+"=") })
-		if !later {
+		if name, _, _ := strings.Cut(entry, "="); last[name] == i {
 			merged = append(merged, entry)
 		}
 	}

@@ -120,20 +120,21 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 	if err != nil {
 		return err
 	}
-	theirs := []*os.File{in}
+	fds := []int{int(in.Fd())}
 	defer func() {
-		for _, f := range theirs {
-			if f != in || mine {
-				f.Close()
-			}
+		if mine {
+			in.Close()
+		}
+		for _, fd := range fds[1:] {
+			_ = unix.Close(fd)
 		}
 	}()
 	for k, suffix := range []string{"out", "err"} {
-		read, write, err := os.Pipe()
+		read, write, err := outputPipe()
 		if err != nil {
 			return fmt.Errorf("launcher: pipe for rank %d: %w", r.Rank, err)
 		}
-		theirs = append(theirs, write)
+		fds = append(fds, write)
 		st := &stream{rank: r.Rank, pipe: read}
 		j.streams = append(j.streams, st)
 		if o.shows(r.Rank, k) {
@@ -148,8 +149,23 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			}
 		}
 	}
+	if err := j.folder.makePage(r.Rank); err != nil {
+		return err
+	}
 	r.Env = append(r.Env, env.KeyStateFile+"="+j.folder.page(r.Rank))
-	return send(j.conn, order{Rank: &r}, theirs...)
+	return send(j.conn, order{Rank: &r}, fds...)
+}
+
+// outputPipe makes a pipe whose read end is read here without blocking a thread, and whose write end is for a rank only.
+func outputPipe() (read *os.File, write int, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, 0, err
+	}
+	if err := unix.SetNonblock(ends[0], true); err != nil {
+		return nil, 0, errors.Join(err, unix.Close(ends[0]), unix.Close(ends[1]))
+	}
+	return os.NewFile(uintptr(ends[0]), "output of a rank"), ends[1], nil
 }
 
 // cleanUp releases what start made.

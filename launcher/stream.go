@@ -15,6 +15,7 @@ import (
 
 // Sizes of a stream.
 const (
+	lineMin = 512      // room for the lines of a rank that prints little
 	lineMax = 64 << 10 // a longer line is printed in parts
 	lastMax = 8 << 10  // what is kept of a stream's last line
 )
@@ -41,8 +42,8 @@ type stream struct {
 // console has taken everything.
 func (s *stream) copy(flush time.Duration) {
 	var printed chan struct{} // closed when nothing is left to print; nil before the first output
-	buf := make([]byte, 0, lineMax)
-	timed, grown := false, false
+	buf := make([]byte, 0, lineMin)
+	timed := false
 	for {
 		if limited := len(buf) > 0 && flush > 0; limited || timed {
 			deadline := time.Time{}
@@ -54,14 +55,13 @@ func (s *stream) copy(flush time.Duration) {
 			timed = limited
 		}
 		n, err := s.pipe.Read(buf[len(buf):cap(buf)])
-		if !grown && len(buf)+n == cap(buf) {
-			s.widen()
-			grown = true
-		}
 		s.keep(buf[len(buf) : len(buf)+n])
 		buf = buf[:len(buf)+n]
 		whole := bytes.LastIndexByte(buf, '\n') + 1
-		if whole == 0 && len(buf) == cap(buf) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) {
+		if full := len(buf) == cap(buf); full && cap(buf) < lineMax {
+			buf = append(make([]byte, 0, lineMax), buf...)
+			s.widen()
+		} else if whole == 0 && full || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) {
 			whole = len(buf)
 		}
 		if whole > 0 && s.out != nil {
