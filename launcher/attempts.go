@@ -45,7 +45,7 @@ func Run(ctx context.Context, p *Plan, s Streams) End {
 		}
 		c.attempt++
 		fmt.Fprintf(s.Err, "fpmrun: starting all ranks again, restart %d of %d\n", c.attempt, p.options.Restarts)
-		next, err := p.again()
+		next, err := p.again() //nolint:contextcheck // the inventory has a deadline of its own
 		if err != nil {
 			fmt.Fprintf(s.Err, "fpmrun: %v\n", err)
 			return c.close(End{Status: 1, Class: ByLauncher, Err: err}, s.Err)

@@ -189,7 +189,7 @@ func (k *keeper) reap(started <-chan struct{}) {
 			pid, code, status, err := look()
 			if err == nil {
 				k.collect(pid, code, status)
-			} else if err != unix.EINTR {
+			} else if !errors.Is(err, unix.EINTR) {
 				break // no children at the moment
 			}
 		}

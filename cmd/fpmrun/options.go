@@ -25,7 +25,7 @@ func (o *options) run(ctx context.Context, args, environ []string, s launcher.St
 	if err != nil {
 		return 0, exit.AsUsage(err)
 	}
-	plan, err := launcher.NewPlan(lo)
+	plan, err := launcher.NewPlan(lo) //nolint:contextcheck // the inventory has a deadline of its own
 	if err != nil {
 		return 0, exit.AsUsage(err)
 	}

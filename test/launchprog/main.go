@@ -59,7 +59,7 @@ func (p *player) play(ctx context.Context, name, value string) error {
 		var err error
 		p.comm, _, err = rank.Join(ctx, p.id, rank.Options{Getenv: os.Getenv, Logger: slog.Default()})
 		if err == nil {
-			p.comm.Handle("answer", p.answer)
+			err = p.comm.Handle("answer", p.answer)
 		}
 		return err
 	case "barrier":
@@ -77,7 +77,7 @@ func (p *player) play(ctx context.Context, name, value string) error {
 			_ = p.comm.Barrier(ctx)
 		}
 	case "leave":
-		return p.comm.Close()
+		return p.comm.Close() //nolint:contextcheck // leaving is bounded by the linger
 	case "crash":
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "exit":
@@ -139,7 +139,7 @@ func stranger(address string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the other side closes it, too
 	if _, err := conn.Write([]byte("POST /pickle HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n")); err != nil {
 		return err
 	}
