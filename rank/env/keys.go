@@ -105,7 +105,7 @@ var Vars = []Var{
 	{TorchMaxRestarts, "int", "", byLauncher, "restarts allowed"},
 	{KeyJoinTimeout, "duration", "120s; 10m under Kubernetes", byUser, "how long ranks may take to find each other; --join-timeout"},
 	{KeyIface, "string", "route to the rendezvous", byUser, "interface name or CIDR that the ranks meet on"},
-	{KeyTLS, "string", "auto", byUser, "which connections between ranks are encrypted: auto (those between hosts), off or on; --tls"},
+	{KeyTLS, "string", "auto", byUser, "which connections between ranks are encrypted: auto (those between hosts), off or on"},
 	{KeyCheck, "int", "0", byUser, "1: every collective operation first compares what the ranks called"},
 	{KeyToken, "string", "none", byUser, "the job's secret itself, where no file can be given"},
 	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, slurm or none"},
