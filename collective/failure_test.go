@@ -274,16 +274,11 @@ func (s scenario) run(t *testing.T) {
 
 // check is what the error of a rank must say: the victim is lost, or another rank gave up because of it.
 func (s scenario) check(t *testing.T, rank int, err error) {
-	var e *Error
-	if !errors.As(err, &e) || !errors.Is(err, ErrPeerLost) && !errors.Is(err, ErrAborted) {
+	if !lostOrAborted(err) {
 		t.Errorf("rank %d: %v", rank, err)
 		return
 	}
-	named := e.Blamed == s.victim
-	for _, m := range e.Missing {
-		named = named || m.Rank == s.victim
-	}
-	if !named {
+	if !names(err, s.victim) {
 		t.Errorf("rank %d is not told of rank %d: %v", rank, s.victim, err)
 	}
 }

@@ -2,14 +2,12 @@ package collective
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,8 +53,7 @@ func (l *lab) run(side int, commands string) {
 	}
 }
 
-// start starts the ranks, the first half on one side, and returns a function that waits for all and says what went wrong. Once all
-// are ready, cut is run.
+// start starts the ranks, the first half on one side, waits for all and says what went wrong. Once all are ready, cut is run.
 func (l *lab) start(p gangRank, cut func()) error {
 	errs := make([]error, p.Size)
 	var wg, ready, ended sync.WaitGroup
@@ -70,30 +67,17 @@ func (l *lab) start(p gangRank, cut func()) error {
 				p.CutOff = append(p.CutOff, (1-side)*p.Size/2+len(p.CutOff))
 			}
 		}
-		cmd := p.command(l.t, "ip", "netns", "exec", l.names[side])
-		var out bytes.Buffer
-		cmd.Stderr = &out
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			l.t.Fatal(err)
-		}
+		process := p.begin(l.t, "ip", "netns", "exec", l.names[side])
 		wg.Go(func() {
-			lines := bufio.NewReader(stdout)
+			lines := bufio.NewReader(process.stdout)
 			_, _ = lines.ReadString('\n') // ready, or ended
 			ready.Done()
 			_, _ = lines.ReadString('\n') // done, or ended
 			ended.Done()
 			ended.Wait()
-			_ = stdin.Close()
-			if err := cmd.Wait(); err != nil {
-				errs[rank] = fmt.Errorf("rank %d: %w\n%s", rank, err, out.String())
+			_ = process.stdin.Close()
+			if err := process.Wait(); err != nil {
+				errs[rank] = fmt.Errorf("rank %d: %w\n%s", rank, err, process.said.String())
 			}
 		})
 	}
@@ -115,17 +99,10 @@ func (p gangRank) loseTheOthers(ctx context.Context, c *Comm) error {
 		last = time.Now()
 	}
 	took := time.Since(last)
-	var e *Error
-	named := errors.As(err, &e) && slices.Contains(p.CutOff, e.Blamed)
-	if e != nil {
-		for _, m := range e.Missing {
-			named = named || slices.Contains(p.CutOff, m.Rank)
-		}
-	}
 	fmt.Println("done")
 	_, _ = io.Copy(io.Discard, os.Stdin) // whoever leaves early would be the next one lost
 	switch {
-	case !named || !errors.Is(err, ErrPeerLost) && !errors.Is(err, ErrAborted):
+	case !names(err, p.CutOff...) || !lostOrAborted(err):
 		return fmt.Errorf("none of the ranks %v is named: %w", p.CutOff, err)
 	case took > 15*time.Second:
 		return fmt.Errorf("after %v: %w", took, err)
@@ -139,24 +116,23 @@ const addresses4 = "ip addr add 192.0.2.%d/24 dev cable\nip link set cable up"
 // address, so that packets vanish without a word.
 func TestTwoHosts(t *testing.T) {
 	for failure, ranks := range map[string]int{"ip link set cable down": 4, "ip addr del 192.0.2.2/24 dev cable": 2} { // ranks of one host need its address, too
-		l := newLab(t)
-		for side := range 2 {
-			l.run(side, fmt.Sprintf(addresses4, side+1))
-		}
-		l.run(1, "ip link set cable mtu 1280")
-		if out, err := exec.Command("ip", "netns", "exec", l.names[0], "tc", "qdisc", "add", "dev", "cable", "root", "tbf", "rate", "10mbit", "burst", "32kb", "latency", "400ms").CombinedOutput(); err != nil {
-			t.Logf("the cable is not slowed down: %s", out)
-		}
-		p := gangRank{Size: ranks, Address: "192.0.2.1:7000", Victim: -1}
-		if err := l.start(p, nil); err != nil {
-			t.Errorf("every operation over the slow cable: %v", err)
-		}
-		if err := l.start(p, func() { l.run(1, failure) }); err != nil {
-			t.Errorf("%s: %v", failure, err)
-		}
-		for side := range 2 {
-			_ = exec.Command("ip", "netns", "del", l.names[side]).Run()
-		}
+		t.Run(failure, func(t *testing.T) {
+			l := newLab(t)
+			for side := range 2 {
+				l.run(side, fmt.Sprintf(addresses4, side+1))
+			}
+			l.run(1, "ip link set cable mtu 1280")
+			if out, err := exec.Command("ip", "netns", "exec", l.names[0], "tc", "qdisc", "add", "dev", "cable", "root", "tbf", "rate", "10mbit", "burst", "32kb", "latency", "400ms").CombinedOutput(); err != nil {
+				t.Logf("the cable is not slowed down: %s", out)
+			}
+			p := gangRank{Size: ranks, Address: "192.0.2.1:7000", Victim: -1}
+			if err := l.start(p, nil); err != nil {
+				t.Errorf("every operation over the slow cable: %v", err)
+			}
+			if err := l.start(p, func() { l.run(1, failure) }); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,15 +98,10 @@ func (p gangRank) survive(ctx context.Context, c *Comm, op tried, root int) erro
 	for err == nil {
 		err = c.Barrier(ctx)
 	}
-	var e *Error
-	if !errors.As(err, &e) || !errors.Is(err, ErrPeerLost) && !errors.Is(err, ErrAborted) {
+	if !lostOrAborted(err) {
 		return fmt.Errorf("%s: %w", op.name, err)
 	}
-	named := e.Blamed == p.Victim
-	for _, m := range e.Missing {
-		named = named || m.Rank == p.Victim
-	}
-	if !named {
+	if !names(err, p.Victim) {
 		return fmt.Errorf("%s: rank %d is not named: %w", op.name, p.Victim, err)
 	}
 	// Generous, because the whole gang shares the machine with other tests.
@@ -113,6 +109,46 @@ func (p gangRank) survive(ctx context.Context, c *Comm, op tried, root int) erro
 		return fmt.Errorf("%s: after %v: %w", op.name, took, err)
 	}
 	return nil
+}
+
+// lostOrAborted reports whether an operation ended as it must when a rank is gone.
+func lostOrAborted(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (errors.Is(err, ErrPeerLost) || errors.Is(err, ErrAborted))
+}
+
+// names reports whether an error blames one of the ranks, or misses it.
+func names(err error, ranks ...int) bool {
+	var e *Error
+	return errors.As(err, &e) && (slices.Contains(ranks, e.Blamed) ||
+		slices.ContainsFunc(e.Missing, func(m Missing) bool { return slices.Contains(ranks, m.Rank) }))
+}
+
+// player is the process of a rank that has been started.
+type player struct {
+	*exec.Cmd
+	stdin  io.WriteCloser
+	stdout io.Reader
+	said   *bytes.Buffer // on stderr
+}
+
+// begin starts the rank's process, as an argument of the command before when there is one.
+func (p gangRank) begin(t *testing.T, before ...string) player {
+	cmd := p.command(t, before...)
+	out := &bytes.Buffer{}
+	cmd.Stderr = out
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return player{cmd, stdin, stdout, out}
 }
 
 // command is the rank's process.
@@ -142,33 +178,20 @@ func gang(t *testing.T, p gangRank) error {
 	trying.Add(1)
 	for rank := range p.Size {
 		p.Rank = rank
-		cmd := p.command(t)
-		var out bytes.Buffer
-		cmd.Stderr = &out
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		process := p.begin(t)
 		trying.Add(1)
 		wg.Go(func() {
-			_, _ = stdout.Read(make([]byte, 1)) // it is done, or has ended
+			_, _ = process.stdout.Read(make([]byte, 1)) // it is done, or has ended
 			trying.Done()
 			trying.Wait()
-			_ = stdin.Close()
-			err := cmd.Wait()
+			_ = process.stdin.Close()
+			err := process.Wait()
 			if rank == p.Victim {
 				if err == nil || !strings.Contains(err.Error(), "killed") {
 					errs[rank] = fmt.Errorf("the victim, rank %d, ended with %w", rank, err)
 				}
 			} else if err != nil {
-				errs[rank] = fmt.Errorf("rank %d: %w\n%s", rank, err, out.String())
+				errs[rank] = fmt.Errorf("rank %d: %w\n%s", rank, err, process.said.String())
 			}
 		})
 	}

@@ -4,16 +4,7 @@ import "context"
 
 // Send sends bytes to a rank of the group that calls Recv for them. It returns when they were handed to the network.
 func Send(ctx context.Context, c *Comm, dst int, b []byte) error {
-	if err := c.checkPeer("send", dst); err != nil {
-		return err
-	}
-	if err := c.checkSize("send", b); err != nil {
-		return err
-	}
-	if err := c.begin(ctx, sig{Op: opSend, Count: variable}); err != nil {
-		return err
-	}
-	return c.end(groupTransport{c}.Send(dst, b))
+	return c.send(ctx, dst, sig{Op: opSend, Count: variable}, b)
 }
 
 // Recv receives, in fresh memory, what a rank of the group sends to this one. Messages of one rank arrive in their order.
@@ -33,16 +24,20 @@ func Recv(ctx context.Context, c *Comm, src int) ([]byte, error) {
 
 // SendSlice sends a slice to a rank of the group that calls RecvInto with one of its length.
 func SendSlice[T Number](ctx context.Context, c *Comm, dst int, src []T) error {
+	return c.send(ctx, dst, sig{Op: opSend, Kind: kindFor[T](), Count: uint64(len(src))}, bytesOf(src))
+}
+
+func (c *Comm) send(ctx context.Context, dst int, s sig, b []byte) error {
 	if err := c.checkPeer("send", dst); err != nil {
 		return err
 	}
-	if err := c.checkSize("send", bytesOf(src)); err != nil {
+	if err := c.checkSize("send", b); err != nil {
 		return err
 	}
-	if err := c.begin(ctx, sig{Op: opSend, Kind: kindFor[T](), Count: uint64(len(src))}); err != nil {
+	if err := c.begin(ctx, s); err != nil {
 		return err
 	}
-	return c.end(groupTransport{c}.Send(dst, bytesOf(src)))
+	return c.end(groupTransport{c}.Send(dst, b))
 }
 
 // RecvInto fills dst with what a rank of the group sends by SendSlice. Another type or length is a mismatch.
