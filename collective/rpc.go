@@ -163,6 +163,10 @@ func (t *rpcTable) start(ctx context.Context, peer int, method string, group uin
 	if s.err = t.checkCall(method, args); s.err != nil {
 		return s
 	}
+	if t.w.ctx.Err() != nil {
+		s.err = ErrClosed
+		return s
+	}
 	if peer != t.w.rank {
 		if s.c, s.err = t.w.control(ctx, peer); s.err != nil {
 			return s
