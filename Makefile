@@ -49,11 +49,7 @@ race:
 
 # Every fuzz target, one after the other; `make fuzz FUZZTIME=10m` for long.
 fuzz:
-	@set -e; for package in $$(go list ./...); do \
-	  for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
-	    echo "fuzz $$package $$target"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
-	  done; done
+	scripts/fuzz.sh $(FUZZTIME)
 
 # Minutes of what `make test` tries for seconds.
 stress: build
