@@ -51,7 +51,8 @@ type Config struct {
 	Handlers map[string]Handler // RPC methods that exist when Join returns
 	Logger   *slog.Logger       // nil = nothing is logged
 
-	StateFile string // state page made by the launcher (collective/state); "" = a private one
+	StateFile string // state pages made by the launcher (collective/state); "" = a private one
+	StatePage int    // which of them is this rank's
 	JobFile   string // job page made by the launcher; "" = none
 
 	Host      string  // name of this host; ranks with one name share memory and CPUs; "" = its host name and boot

@@ -78,7 +78,7 @@ func newWorld(cfg Config) (*world, error) {
 	var err error
 	if cfg.StateFile == "" {
 		w.page = state.NewPrivate()
-	} else if w.page, err = state.Open(cfg.StateFile); err != nil {
+	} else if w.page, err = state.Open(cfg.StateFile, cfg.StatePage); err != nil {
 		return nil, fmt.Errorf("collective: %w", err)
 	}
 	if cfg.JobFile != "" {

@@ -170,7 +170,7 @@ func (w *watch) lookForJoin(rank int) {
 	if w.events == nil || w.joined[rank] {
 		return
 	}
-	snap, err := state.Read(w.folder.page(rank))
+	snap, err := w.folder.state(rank)
 	if err == nil && (snap.Phase == state.Joined || snap.Phase == state.Left) {
 		w.joined[rank] = true
 		w.event("joined", rank, Event{PID: snap.PID, Seconds: time.Since(w.began).Seconds()})

@@ -11,7 +11,7 @@ import (
 	"github.com/fpmrun/fpmrun/collective/state"
 )
 
-// folder is the job's private folder: the token, the job page, and a state page for each rank that is started.
+// folder is the job's private folder: the token, the job page, and the state pages of the ranks.
 type folder struct {
 	path string
 	job  *state.Job
@@ -41,6 +41,9 @@ func newFolder(environ []string, ranks int) (f *folder, err error) {
 	if err := os.WriteFile(f.token(), []byte(hex.EncodeToString(secret)), 0o600); err != nil {
 		return nil, err
 	}
+	if err := state.Create(f.pages(), ranks); err != nil {
+		return nil, err
+	}
 	f.job, err = state.CreateJob(f.jobPage(), ranks)
 	return f, err
 }
@@ -53,17 +56,12 @@ func tempDir(environ []string) string {
 	return "/tmp"
 }
 
-func (f *folder) token() string        { return filepath.Join(f.path, "token") }
-func (f *folder) jobPage() string      { return filepath.Join(f.path, "job") }
-func (f *folder) page(rank int) string { return filepath.Join(f.path, fmt.Sprintf("rank-%04d", rank)) }
+func (f *folder) token() string   { return filepath.Join(f.path, "token") }
+func (f *folder) jobPage() string { return filepath.Join(f.path, "job") }
+func (f *folder) pages() string   { return filepath.Join(f.path, "ranks") }
 
-// makePage makes a rank's state page, before the rank starts.
-func (f *folder) makePage(rank int) error {
-	if err := state.Create(f.page(rank)); err != nil {
-		return fmt.Errorf("launcher: job folder %q: %w", f.path, err)
-	}
-	return nil
-}
+// state is what a rank's state page says.
+func (f *folder) state(rank int) (state.Snapshot, error) { return state.Read(f.pages(), rank) }
 
 // remove deletes the folder.
 func (f *folder) remove() error {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/fpmrun/fpmrun/collective/state"
 )
 
 // maxLines is how many lines of the launcher's own may wait for a console that does not take them; further ones are lost.
@@ -109,7 +107,7 @@ func (w *watch) doing(rank int) (string, Event) {
 	}
 	w.cpu[rank] = p.cpu
 	process := p.describe(before)
-	snap, err := state.Read(w.folder.page(rank))
+	snap, err := w.folder.state(rank)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s, state page unreadable: %v", process, err), Event{}
@@ -144,7 +142,7 @@ func (w *watch) lastOutput(rank int) string {
 func (w *watch) liveness() {
 	in := map[string]int{}
 	for rank := range w.live {
-		snap, err := state.Read(w.folder.page(rank))
+		snap, err := w.folder.state(rank)
 		if err == nil && len(snap.Current) > 0 {
 			op := snap.Current[len(snap.Current)-1]
 			in[fmt.Sprintf("%s #%d", op.Op, op.Seq)]++

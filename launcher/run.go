@@ -203,7 +203,7 @@ func (w *watch) decide() {
 
 // blames is the rank that a rank's last collective error names, or -1.
 func (w *watch) blames(rank int) int {
-	snap, err := state.Read(w.folder.page(rank))
+	snap, err := w.folder.state(rank)
 	if err != nil || snap.ErrKind == state.KindNone {
 		return -1
 	}

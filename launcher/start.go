@@ -67,6 +67,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 		env.KeyRendezvous + "=" + j.ports[0].address,
 		env.KeyTokenFile + "=" + j.folder.token(),
 		env.KeyJobFile + "=" + j.folder.jobPage(),
+		env.KeyStateFile + "=" + j.folder.pages(),
 		env.TorchMasterAddr + "=" + host,
 		env.TorchMasterPort + "=" + port,
 	})
@@ -149,10 +150,6 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			}
 		}
 	}
-	if err := j.folder.makePage(r.Rank); err != nil {
-		return err
-	}
-	r.Env = append(r.Env, env.KeyStateFile+"="+j.folder.page(r.Rank))
 	return send(j.conn, order{Rank: &r}, fds...)
 }
 

@@ -22,7 +22,7 @@ type Options struct {
 // Join joins the world that the identity names. The second result is the kind of secret it was joined with.
 func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string, error) {
 	cfg := collective.Config{
-		Rank: id.Rank, Size: id.Size, RunID: id.RunID, JoinTimeout: id.JoinTimeout, StateFile: id.StateFile, JobFile: id.JobFile, Logger: o.Logger,
+		Rank: id.Rank, Size: id.Size, RunID: id.RunID, JoinTimeout: id.JoinTimeout, StateFile: id.StateFile, StatePage: id.LocalRank, JobFile: id.JobFile, Logger: o.Logger,
 		Thresholds: o.Thresholds,
 	}
 	if id.Size == 1 {

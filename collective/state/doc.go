@@ -1,17 +1,17 @@
 // Package state is the layout of the two small files through which a launcher and its ranks
-// see each other without a system call per operation: the state page, one per rank, and the
+// see each other without a system call per operation: the state pages, one per rank, and the
 // job page, one per job and host.
 //
 // # State page
 //
-// The launcher makes one file per rank in the job's private folder, before it starts the rank,
-// and passes its path in FPM_STATE_FILE:
+// The launcher makes one file with a page for each rank of the host in the job's private folder, before it starts
+// them, and passes its path in FPM_STATE_FILE; a rank's page is the one with its local rank:
 //
-//	err := state.Create(path)          // 64 KiB of zeros, mode 0600, header written
+//	err := state.Create(path, ranks)   // 64 KiB of zeros for each, mode 0600, headers written
 //
 // The rank maps it and the collective layer writes it:
 //
-//	page, err := state.Open(path)      // claims the page: pid set, everything else cleared
+//	page, err := state.Open(path, localRank) // claims the page: pid set, everything else cleared
 //	page.Start(rank, size, runID)      // joining
 //	page.SetPhase(state.Joined)
 //	slot := page.Begin("barrier", group, seq)
@@ -22,7 +22,7 @@
 //
 // The launcher reads it at any time, also while the rank is stopped, hangs in C, or is dead:
 //
-//	snap, err := state.Read(path)
+//	snap, err := state.Read(path, localRank)
 //
 // A Snapshot whose PID is 0 belongs to a process that never used the collective library (the
 // words for the report are then 'does not use the collective library'). Open may be called by

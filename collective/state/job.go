@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -57,11 +58,27 @@ func CreateJob(path string, size int) (*Job, error) {
 	return mapJob(path, unix.PROT_READ|unix.PROT_WRITE)
 }
 
+// writeNew writes a file that must not exist yet.
+func writeNew(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("state: create job page: %w", err)
+	}
+	_, err = f.Write(data)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("state: write job page %q: %w", path, err)
+	}
+	return nil
+}
+
 // OpenJob maps the job page at path for reading.
 func OpenJob(path string) (*Job, error) { return mapJob(path, unix.PROT_READ) }
 
 func mapJob(path string, prot int) (*Job, error) {
-	mem, err := mapFile(path, prot)
+	mem, err := mapFile(path, 0, 0, prot)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func TestOpenJobRefuses(t *testing.T) {
 		{"magic", "magic", change(0, 'x')},
 		{"version", "version 3", change(8, 3)},
 		{"size", "do not fit world size 3", change(12, 3)},
-		{"empty", "not a page", nil},
+		{"empty", "no page at offset 0", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(dir, c.name)

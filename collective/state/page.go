@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -34,6 +35,7 @@ const (
 	offOverflow = 64
 	offErrKind  = 72
 	offBlamed   = 76
+	headerSize  = 80 // what Create writes of a page
 	offErrTime  = 80
 	offErrLen   = 88
 	offErrText  = 90
@@ -70,13 +72,36 @@ type Slot struct {
 	start int64
 }
 
-// Create makes the state page of one rank at path, with mode 0600; an existing file is an error. It is
-// the launcher's call, before the rank starts. The file is written in full, so a rank that maps
-// it cannot be hit by a full file system later.
-func Create(path string) error {
-	mem := make([]byte, PageSize)
-	putHeader(mem)
-	return writeNew(path, mem)
+// Create makes a file of n state pages at path, with mode 0600; an existing file is an error. It is the launcher's call,
+// before it starts the ranks. The file system gives the space at once, so a rank that maps its page cannot be hit
+// by a full one later.
+func Create(path string, n int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("state: create pages: %w", err)
+	}
+	err = allocate(f, n*PageSize)
+	header := make([]byte, headerSize)
+	putHeader(header)
+	for i := 0; i < n && err == nil; i++ {
+		_, err = f.WriteAt(header, int64(i)*PageSize)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("state: write pages %q: %w", path, err)
+	}
+	return nil
+}
+
+// allocate makes a new file that long: by one call where the file system can, else by writing zeros.
+func allocate(f *os.File, size int) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		_, err = f.Write(make([]byte, size))
+	}
+	return err
 }
 
 func putHeader(mem []byte) {
@@ -86,31 +111,15 @@ func putHeader(mem []byte) {
 	putI32(mem[offBlamed:], -1)
 }
 
-// writeNew writes a file that must not exist yet.
-func writeNew(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("state: create page: %w", err)
-	}
-	_, err = f.Write(data)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return fmt.Errorf("state: write page %q: %w", path, err)
-	}
-	return nil
-}
-
-// Open maps the page that the launcher created at path and claims it for this process: everything
-// that an earlier process left is cleared. It refuses a file of another size, magic or version.
-func Open(path string) (*Page, error) {
-	mem, err := mapFile(path, unix.PROT_READ|unix.PROT_WRITE)
+// Open maps page i, counted from 0, of the file that the launcher created at path, and claims it for this process: everything
+// that an earlier process left is cleared. It refuses a file without that page, and another magic or version.
+func Open(path string, i int) (*Page, error) {
+	mem, err := mapFile(path, int64(i)*PageSize, PageSize, unix.PROT_READ|unix.PROT_WRITE)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkHeader(mem); err != nil {
-		return nil, fmt.Errorf("state: open page %q: %w", path, joinUnmap(err, mem))
+		return nil, fmt.Errorf("state: open page %d of %q: %w", i, path, joinUnmap(err, mem))
 	}
 	p := &Page{mem: mem, mapped: true}
 	p.claim()
@@ -132,7 +141,8 @@ func joinUnmap(err error, mem []byte) error {
 	return err
 }
 
-func mapFile(path string, prot int) ([]byte, error) {
+// mapFile maps size bytes from offset on of a file that has them; size 0 maps the whole of a small file.
+func mapFile(path string, offset int64, size, prot int) ([]byte, error) {
 	flag := os.O_RDONLY
 	if prot&unix.PROT_WRITE != 0 {
 		flag = os.O_RDWR
@@ -146,10 +156,13 @@ func mapFile(path string, prot int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state: open page: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() < 64 || info.Size() > 1<<26 {
-		return nil, fmt.Errorf("state: open page %q: %d bytes, mode %v: not a page", path, info.Size(), info.Mode())
+	if size == 0 {
+		size = int(min(info.Size(), 1<<26))
 	}
-	mem, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), prot, unix.MAP_SHARED)
+	if !info.Mode().IsRegular() || size < 64 || offset < 0 || info.Size() < offset+int64(size) {
+		return nil, fmt.Errorf("state: open page %q: %d bytes, mode %v: no page at offset %d", path, info.Size(), info.Mode(), offset)
+	}
+	mem, err := unix.Mmap(int(f.Fd()), offset, size, prot, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("state: map page %q: %w", path, err)
 	}

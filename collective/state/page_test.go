@@ -12,10 +12,10 @@ import (
 func newPage(t *testing.T) (string, *Page) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rank-0")
-	if err := Create(path); err != nil {
+	if err := Create(path, 1); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Open(path)
+	p, err := Open(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func newPage(t *testing.T) (string, *Page) {
 
 func TestCreateIsPrivateAndExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page")
-	if err := Create(path); err != nil {
+	if err := Create(path, 1); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -39,12 +39,40 @@ func TestCreateIsPrivateAndExclusive(t *testing.T) {
 	if info.Mode().Perm() != 0o600 || info.Size() != PageSize {
 		t.Errorf("mode %v size %d, want 0600 and %d", info.Mode(), info.Size(), PageSize)
 	}
-	if err := Create(path); err == nil {
+	if err := Create(path, 1); err == nil {
 		t.Error("second Create of one path succeeded")
 	}
-	s, err := Read(path)
+	s, err := Read(path, 0)
 	if err != nil || s.PID != 0 || s.Blamed != -1 {
 		t.Errorf("untouched page: pid %d blamed %d err %v, want 0, -1, nil", s.PID, s.Blamed, err)
+	}
+}
+
+func TestPagesOfOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pages")
+	if err := Create(path, 3); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		p, err := Open(path, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		p.Start(10+i, 20, "run")
+	}
+	for i := range 3 {
+		if s, err := Read(path, i); err != nil || s.Rank != 10+i {
+			t.Errorf("page %d: rank %d, %v", i, s.Rank, err)
+		}
+	}
+	for _, i := range []int{-1, 3} {
+		if _, err := Open(path, i); err == nil {
+			t.Errorf("page %d of 3 was opened", i)
+		}
+		if _, err := Read(path, i); err == nil {
+			t.Errorf("page %d of 3 was read", i)
+		}
 	}
 }
 
@@ -61,7 +89,7 @@ func TestPageRoundTrip(t *testing.T) {
 	p.Waiting(b, 6)
 	p.End(a, KindNone, 0)
 	p.Fail(KindPeerLost, 6, "rank 6 lost")
-	s, err := Read(path)
+	s, err := Read(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +145,7 @@ func TestSecondOwnerStartsClean(t *testing.T) {
 	p.Start(1, 2, "first")
 	p.Begin("barrier", 0, 1)
 	p.Fail(KindTimeout, 0, "late")
-	q, err := Open(path)
+	q, err := Open(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,12 +159,12 @@ func TestTornWriteIsReported(t *testing.T) {
 	path, p := newPage(t)
 	p.Start(0, 1, "r")
 	*p.lock()++ // as a process that dies inside a write leaves it
-	s, err := Read(path)
+	s, err := Read(path, 0)
 	if err != nil || !s.Torn || s.RunID != "r" {
 		t.Errorf("torn %v run %q err %v, want true, r, nil", s.Torn, s.RunID, err)
 	}
 	p.SetPhase(Joined)
-	if s, err = Read(path); err != nil || s.Torn || s.Phase != Joined {
+	if s, err = Read(path, 0); err != nil || s.Torn || s.Phase != Joined {
 		t.Errorf("after the next write: %+v, %v", s, err)
 	}
 }
@@ -157,7 +185,7 @@ func TestReadWhileWriting(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		s, err := Read(path)
+		s, err := Read(path, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +217,8 @@ func TestOpenRefuses(t *testing.T) {
 		name, want string
 		data       []byte
 	}{
-		{"empty", "not a page", nil},
-		{"short", "want 65536", header(magic, 1)[:1000]},
+		{"empty", "no page at offset 0", nil},
+		{"short", "no page at offset 0", header(magic, 1)[:1000]},
 		{"magic", "magic", header("something", 1)},
 		{"version", "version 9", header(magic, 9)},
 	} {
@@ -199,7 +227,7 @@ func TestOpenRefuses(t *testing.T) {
 			if err := os.WriteFile(path, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Open(path, 0); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Open: %v, want %q in it", err, c.want)
 			}
 		})

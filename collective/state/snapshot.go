@@ -55,39 +55,39 @@ type Record struct {
 	Bytes int64 // payload
 }
 
-// Read returns what the page at path says, also while its owner writes, is stopped, or is dead. It
+// Read returns what page i, counted from 0, of the file at path says, also while its owner writes, is stopped, or is dead. It
 // reads the file rather than mapping it, so nothing that the owner does to the file can hurt the reader.
-func Read(path string) (Snapshot, error) {
+func Read(path string, i int) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("state: read page: %w", err)
 	}
 	defer f.Close()
-	mem := make([]byte, PageSize)
+	mem, begin := make([]byte, PageSize), int64(i)*PageSize
 	var before, after [8]byte
 	const attempts = 50
-	for i := range attempts {
-		_, err := f.ReadAt(before[:], offLock)
+	for attempt := range attempts {
+		_, err := f.ReadAt(before[:], begin+offLock)
 		if err == nil {
-			_, err = f.ReadAt(mem, 0)
+			_, err = f.ReadAt(mem, begin)
 		}
 		if err == nil {
-			_, err = f.ReadAt(after[:], offLock)
+			_, err = f.ReadAt(after[:], begin+offLock)
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = fmt.Errorf("shorter than %d bytes", PageSize)
+				err = fmt.Errorf("shorter than %d bytes", begin+PageSize)
 			}
-			return Snapshot{}, fmt.Errorf("state: read page %q: %w", path, err)
+			return Snapshot{}, fmt.Errorf("state: read page %d of %q: %w", i, path, err)
 		}
 		torn := before != after || le.Uint64(before[:])&1 == 1
-		if torn && i < attempts-1 {
+		if torn && attempt < attempts-1 {
 			runtime.Gosched()
 			continue
 		}
 		s, err := Decode(mem)
 		if err != nil {
-			return Snapshot{}, fmt.Errorf("state: read page %q: %w", path, err)
+			return Snapshot{}, fmt.Errorf("state: read page %d of %q: %w", i, path, err)
 		}
 		s.Torn = torn
 		return s, nil

@@ -84,7 +84,7 @@ var Vars = []Var{
 	{KeyRendezvous, "host:port", "none", byLauncher, "where rank 0 listens and the others dial; [v6]:port for an IPv6 address"},
 	{KeyRunID, "string", "none", byLauncher, "name of this launch, fresh each time"},
 	{KeyTokenFile, "path", "none", byLauncher, "file with the job's secret, mode 0600"},
-	{KeyStateFile, "path", "none", byLauncher, "this rank's state page"},
+	{KeyStateFile, "path", "none", byLauncher, "the state pages of this host's ranks"},
 	{KeyJobFile, "path", "none", byLauncher, "the job page: which ranks have exited"},
 	{KeyRestartCount, "int", "0", byLauncher, "how often the gang was started again before this launch"},
 	{KeyLocalGPU, "int", "the local rank", byLauncher, "index of the rank's own GPU among those it sees; 0, set when fpmrun gave it one"},

@@ -25,7 +25,7 @@ type Set struct {
 	RunID      string // fresh per launch
 
 	TokenFile string // path of the job's secret; empty: none
-	StateFile string // path of this rank's state page; empty: none
+	StateFile string // path of the state pages of this host's ranks; empty: none
 	JobFile   string // path of the job page; empty: none
 
 	Restarts    int // how often the gang was restarted before this launch
