@@ -36,6 +36,8 @@ type watch struct {
 	chose  bool // the cause was chosen
 
 	suspending     *suspension
+	stopped        bool      // this process stopped itself and was not told to go on
+	continued      time.Time // when it was last told to go on without having been stopped
 	grace          *limit
 	window, status <-chan time.Time
 }

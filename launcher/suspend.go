@@ -9,6 +9,10 @@ import (
 // suspendGrace is how long ranks may take to stop by themselves.
 const suspendGrace = time.Second
 
+// reordered is how long after a signal to go on one to stop may still be the older of the two: signals that wait together arrive
+// in the order of their numbers.
+const reordered = 100 * time.Millisecond
+
 // suspension is a stop of the whole job that is under way, as a terminal's Ctrl-Z asks for.
 type suspension struct {
 	stopped map[int]bool // ranks whose process has stopped
@@ -17,7 +21,7 @@ type suspension struct {
 
 // suspend asks the ranks to stop. The job is suspended when all have, or when they had their time.
 func (w *watch) suspend() {
-	if w.suspending != nil {
+	if w.suspending != nil || time.Since(w.continued) < reordered {
 		return
 	}
 	w.folder.job.Pause()
@@ -49,6 +53,7 @@ func (w *watch) suspended() {
 func (w *watch) stopHere() {
 	w.suspending.limit.stop()
 	w.suspending = nil
+	w.stopped = true
 	w.send(syscall.SIGSTOP)
 	w.limits(func(l *limit) { l.pause() })
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
@@ -56,10 +61,14 @@ func (w *watch) stopHere() {
 
 // proceed lets the ranks and the job's time limits go on.
 func (w *watch) proceed() {
-	if w.suspending != nil {
+	switch {
+	case w.suspending != nil:
 		w.suspending.limit.stop()
 		w.suspending = nil
+	case !w.stopped:
+		w.continued = time.Now()
 	}
+	w.stopped = false
 	w.folder.job.Resume()
 	w.send(syscall.SIGCONT)
 	w.limits(func(l *limit) { l.resume() })
