@@ -59,7 +59,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		ErrWriter:                 stderr,
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
-		Flags:                     o.flags(),
+		Flags:                     flagvalue.KeepNames(o.flags()),
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
 		Action: func(c *cli.Context) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/launcher"
 )
 
@@ -44,7 +45,7 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 		ErrWriter:                 stderr,
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
-		Flags:                     flags,
+		Flags:                     flagvalue.KeepNames(flags),
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
 			return exit.AsUsage(explain(err, flags))
