@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,8 +21,8 @@ type backlog struct {
 	mu       sync.Mutex
 	changed  sync.Cond
 	mem      [][]byte // older than what is in the file; pieces end as what was added did
-	size     int      // bytes in mem
-	free     []byte   // a piece to use again
+	size     int      // bytes in mem, and in the pieces that the console is taking
+	free     [][]byte // pieces to use again
 	file     spillFile
 	lost     int64 // bytes dropped since something was added
 	midLine  bool  // the last byte added is no newline
@@ -63,7 +64,7 @@ func (q *backlog) add(b []byte) {
 
 // patience is how long memory may be full before output goes to disk: a console that takes a piece in this time is
 // faster without the detour.
-const patience = 5 * time.Millisecond
+const patience = 100 * time.Millisecond
 
 // waitAWhile waits until memory has room, but not longer than patience.
 func (q *backlog) waitAWhile() {
@@ -102,8 +103,11 @@ func (q *backlog) keep(b []byte) {
 		q.mem[last] = append(q.mem[last], b...)
 		return
 	}
-	q.mem = append(q.mem, append(q.free[:0], b...))
-	q.free = nil
+	var piece []byte
+	if last := len(q.free) - 1; last >= 0 {
+		piece, q.free = q.free[last][:0], q.free[:last]
+	}
+	q.mem = append(q.mem, append(piece, b...))
 }
 
 // admit ends a gap of dropped bytes once half of the memory is free: a line in their place, so that many small gaps do not
@@ -145,12 +149,15 @@ func (q *backlog) finish() {
 	q.changed.Broadcast()
 }
 
-// take waits for data and returns the oldest piece, nil at the end. The caller gives the piece back with its next call.
-func (q *backlog) take(used []byte) []byte {
+// takeMax is how many pieces the console takes at once: half of the memory, so that there is room for more meanwhile.
+const takeMax = backlogMemory / lineMax / 2
+
+// take waits for data and returns the oldest pieces, nil at the end. The caller gives them back once they are printed.
+func (q *backlog) take() [][]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.free = used
 	for q.size == 0 && q.file.empty() && q.lost == 0 && !q.finished {
+		q.free = q.free[:min(len(q.free), 1)]
 		q.changed.Wait()
 	}
 	switch {
@@ -162,11 +169,21 @@ func (q *backlog) take(used []byte) []byte {
 	default:
 		return nil
 	}
-	piece := q.mem[0]
-	q.mem = q.mem[:copy(q.mem, q.mem[1:])]
-	q.size -= len(piece)
+	n := min(len(q.mem), takeMax)
+	pieces := slices.Clone(q.mem[:n])
+	q.mem = slices.Delete(q.mem, 0, n)
+	return pieces
+}
+
+// give takes back pieces that are printed.
+func (q *backlog) give(pieces [][]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, piece := range pieces {
+		q.size -= len(piece)
+	}
+	q.free = append(q.free, pieces...)
 	q.changed.Broadcast()
-	return piece
 }
 
 // refill moves data from the file to the empty memory: whole lines where there are any, so that other streams need not

@@ -11,15 +11,24 @@ import (
 	"testing/synctest"
 )
 
+// next takes and gives back what a console takes at once; nil at the end.
+func next(q *backlog) []byte {
+	pieces := q.take()
+	text := bytes.Join(pieces, nil)
+	if pieces != nil {
+		q.give(pieces)
+		return text
+	}
+	return nil
+}
+
 // drain takes everything that is in a finished backlog.
 func drain(q *backlog) []byte {
-	var all, piece []byte
-	for {
-		if piece = q.take(piece); piece == nil {
-			return all
-		}
-		all = append(all, piece...)
+	var all []byte
+	for text := next(q); text != nil; text = next(q) {
+		all = append(all, text...)
 	}
+	return all
 }
 
 // numbered is at least n bytes of numbered lines.
@@ -48,10 +57,9 @@ func TestBacklogSpills(t *testing.T) {
 	if names, err := os.ReadDir(room.dir); err != nil || len(names) > 0 {
 		t.Errorf("the spilled output has a name: %v (%v)", names, err)
 	}
-	var got, piece []byte
+	var got []byte
 	for len(got) < len(want)/2 {
-		piece = q.take(piece)
-		got = append(got, piece...)
+		got = append(got, next(q)...)
 	}
 	if used := room.used.Load(); used > 12<<20 {
 		t.Errorf("%d bytes in use after half was read", used)
@@ -72,7 +80,7 @@ func TestBacklogTakesLines(t *testing.T) {
 	q.add(numbered(backlogMemory + 10*lineMax))
 	q.add([]byte("the rest"))
 	q.finish()
-	for piece := q.take(nil); piece != nil; piece = q.take(piece) {
+	for piece := next(q); piece != nil; piece = next(q) {
 		if whole := piece[len(piece)-1] == '\n'; !whole && q.file.head > 0 && string(piece) != "the rest" {
 			t.Errorf("a piece from the disk ends with %q", piece[len(piece)-20:])
 		}
@@ -112,14 +120,14 @@ func TestBacklogDrops(t *testing.T) {
 		t.Errorf("told %v while the gap goes on", told)
 	}
 	var got []byte
-	for range backlogMemory / lineMax {
-		got = append(got, q.take(nil)...)
+	for range backlogMemory / lineMax / takeMax {
+		got = append(got, next(q)...)
 	}
 	if !bytes.Equal(got, append(first, 'y')) {
 		t.Errorf("got %d bytes, want the %d that fitted", len(got), backlogMemory)
 	}
 	q.add([]byte("after\n"))
-	if got, want := string(q.take(nil)), "\n(12,354 bytes dropped)\nafter\n"; got != want {
+	if got, want := string(next(q)), "\n(12,354 bytes dropped)\nafter\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	q.add(append(first, 'y'))

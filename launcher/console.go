@@ -77,30 +77,33 @@ func (s *sink) write(b []byte) {
 	}
 }
 
-// print writes text of a stream. Text without a newline at its end makes the stream the console's owner.
-func (c *console) print(s *stream, text []byte) {
+// print writes pieces of a stream's text, none of them empty. Text without a newline at its end makes the stream the
+// console's owner.
+func (c *console) print(s *stream, pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.acquire(s)
 	begins := c.owner != s
-	if c.stamp || s.tag != "" || s.cut {
-		c.line = c.line[:0]
-		for rest := text; len(rest) > 0; {
-			end := bytes.IndexByte(rest, '\n') + 1
-			if end == 0 {
-				end = len(rest)
+	for _, text := range pieces {
+		if c.stamp || s.tag != "" || s.cut {
+			c.line = c.line[:0]
+			for rest := text; len(rest) > 0; {
+				end := bytes.IndexByte(rest, '\n') + 1
+				if end == 0 {
+					end = len(rest)
+				}
+				if begins {
+					c.prefix(s)
+				}
+				c.line = append(c.line, rest[:end]...)
+				begins = rest[end-1] == '\n'
+				rest = rest[end:]
 			}
-			if begins {
-				c.prefix(s)
-			}
-			c.line = append(c.line, rest[:end]...)
-			begins = rest[end-1] == '\n'
-			rest = rest[end:]
+			s.out.write(c.line)
+		} else {
+			s.out.write(text)
 		}
-		s.out.write(c.line)
-	} else {
-		s.out.write(text)
-		begins = len(text) == 0 || text[len(text)-1] == '\n'
+		begins = text[len(text)-1] == '\n'
 	}
 	c.owner = nil
 	if !begins {
@@ -134,12 +137,11 @@ func (c *console) prefix(s *stream) {
 	if c.stamp {
 		c.line = time.Now().AppendFormat(c.line, "15:04:05.000 ")
 	}
-	if s.tag != "" {
+	switch {
+	case s.tag != "" && s.cut: // "[3]+: "
+		c.line = append(append(c.line, s.tag[:len(s.tag)-2]...), "+: "...)
+	default:
 		c.line = append(c.line, s.tag...)
-		if s.cut {
-			c.line = append(c.line, '+')
-		}
-		c.line = append(c.line, ": "...)
 	}
 	s.cut = false
 }
@@ -156,5 +158,5 @@ func (c *console) ended(s *stream) {
 
 // say prints a line of the launcher's own.
 func (s *sink) say(line string) {
-	s.console.print(&stream{out: s}, []byte(line+"\n"))
+	s.console.print(&stream{out: s}, [][]byte{[]byte(line + "\n")})
 }

@@ -30,10 +30,10 @@ func TestConsole(t *testing.T) {
 		var out bytes.Buffer
 		console, streams := newConsole(false), make([]*stream, 2)
 		for i := range streams {
-			streams[i] = &stream{tag: fmt.Sprintf("[%d]", i), out: &sink{w: &out}}
+			streams[i] = &stream{tag: fmt.Sprintf("[%d]: ", i), out: &sink{w: &out}}
 		}
 		for _, p := range c.parts {
-			console.print(streams[p.stream], []byte(p.text))
+			console.print(streams[p.stream], [][]byte{[]byte(p.text)})
 		}
 		if out.String() != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, out.String(), c.want)
@@ -46,30 +46,30 @@ func TestConsole(t *testing.T) {
 func TestConsoleUnfinishedLine(t *testing.T) {
 	var out bytes.Buffer
 	c := newConsole(false)
-	a, b := &stream{tag: "[0]", out: &sink{w: &out}}, &stream{tag: "[1]", out: &sink{w: &out}}
-	c.print(a, []byte("AB"))
+	a, b := &stream{tag: "[0]: ", out: &sink{w: &out}}, &stream{tag: "[1]: ", out: &sink{w: &out}}
+	c.print(a, [][]byte{[]byte("AB")})
 	done := make(chan struct{})
 	go func() {
-		c.print(b, []byte("x\n"))
+		c.print(b, [][]byte{[]byte("x\n")})
 		close(done)
 	}()
-	c.print(a, []byte("CD\n"))
+	c.print(a, [][]byte{[]byte("CD\n")})
 	<-done
 	if got, want := out.String(), "[0]: ABCD\n[1]: x\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
-	c.print(a, []byte("AB"))
+	c.print(a, [][]byte{[]byte("AB")})
 	c.since = c.since.Add(-2 * holdTime) // as if it had waited
-	c.print(b, []byte("x\n"))
-	c.print(a, []byte("CD\n"))
+	c.print(b, [][]byte{[]byte("x\n")})
+	c.print(a, [][]byte{[]byte("CD\n")})
 	if got, want := out.String(), "[0]: AB\n[1]: x\n[0]+: CD\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	out.Reset()
-	c.print(a, []byte("the end"))
+	c.print(a, [][]byte{[]byte("the end")})
 	c.ended(a)
-	c.print(b, []byte("x\n"))
+	c.print(b, [][]byte{[]byte("x\n")})
 	if got, want := out.String(), "[0]: the end\n[1]: x\n"; got != want {
 		t.Errorf("after the stream's end: got %q, want %q", got, want)
 	}
@@ -82,8 +82,8 @@ func (b *brokenPipe) Write([]byte) (int, error) { b.writes++; return 0, errors.N
 func TestConsoleClosedReader(t *testing.T) {
 	w := &brokenPipe{}
 	c, s := newConsole(false), &stream{out: &sink{w: w}}
-	c.print(s, []byte("a\n"))
-	c.print(s, []byte("b\n"))
+	c.print(s, [][]byte{[]byte("a\n")})
+	c.print(s, [][]byte{[]byte("b\n")})
 	if w.writes != 1 {
 		t.Errorf("%d writes to a closed console, want 1", w.writes)
 	}
@@ -101,7 +101,7 @@ func TestStreamKeepsBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		tag := fmt.Sprintf("[%d]", i)
-		s := &stream{pipe: read, tag: tag, out: &sink{w: &out, console: c}, backlog: newBacklog(&spill{}, false, nil)}
+		s := &stream{pipe: read, tag: tag + ": ", out: &sink{w: &out, console: c}, backlog: newBacklog(&spill{}, false, nil)}
 		text := strings.Repeat(fmt.Sprintf("line of %d\n", i), 5000) + strings.Repeat("x", 3*lineMax) + "\nend\n"
 		want[tag] = text
 		wg.Go(func() { s.copy(-1) })

@@ -142,7 +142,7 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			st.out = [2]*sink{j.stdout, j.stderr}[k]
 		}
 		if o.Tag {
-			st.tag = fmt.Sprintf("[%*d]", len(strconv.Itoa(len(j.plan.Ranks)-1)), r.Rank)
+			st.tag = fmt.Sprintf("[%*d]: ", len(strconv.Itoa(len(j.plan.Ranks)-1)), r.Rank)
 		}
 		if o.writes(r.Rank, k) {
 			if err := st.createFile(o.outputDir(), suffix); err != nil {

@@ -26,7 +26,7 @@ type stream struct {
 	pipe    *os.File
 	out     *sink    // the console's side; nil when the rank is not shown
 	backlog *backlog // what waits for it
-	tag     string   // "[3]", or "" without tags
+	tag     string   // "[3]: ", or "" without tags
 	file    *os.File // copy in the output folder; nil without one
 	fileErr error    // why the copy is not complete
 
@@ -84,7 +84,7 @@ func (s *stream) copy(flush time.Duration) {
 }
 
 // pipeSize is the room of the pipe of a rank that prints much.
-const pipeSize = 256 << 10
+const pipeSize = 1 << 20
 
 // widen gives a pipe that fills more room; one that stays as it is works too.
 func (s *stream) widen() {
@@ -97,8 +97,9 @@ func (s *stream) widen() {
 func (s *stream) print(printed chan<- struct{}) {
 	defer close(printed)
 	defer s.out.console.ended(s)
-	for piece := s.backlog.take(nil); piece != nil; piece = s.backlog.take(piece) {
-		s.out.console.print(s, piece)
+	for pieces := s.backlog.take(); pieces != nil; pieces = s.backlog.take() {
+		s.out.console.print(s, pieces)
+		s.backlog.give(pieces)
 	}
 	s.backlog.file.close()
 }
