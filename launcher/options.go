@@ -66,6 +66,8 @@ type Options struct {
 	OnQuit       QuitPolicy     // "" is Report
 	Restarts     int            // how often a job that failed is started again
 	JoinTimeout  time.Duration  // how long ranks may take to find each other; 0 is the ranks' default
+	Iface        string         // interface, or network in CIDR form, that ranks on several hosts meet on; "" is by route
+	TLS          string         // which connections between ranks are encrypted: auto, off or on; "" leaves it to FPM_TLS
 	FlushPartial time.Duration  // a line without its newline is printed after; 0 is 100 ms, negative is never
 
 	Tag         bool          // each output line begins with its rank
@@ -156,6 +158,11 @@ func (o *Options) validate() error {
 	}
 	if o.Restarts < 0 {
 		errs = append(errs, fmt.Errorf("--restarts %d: want 0 or more", o.Restarts))
+	}
+	if o.Iface != "" {
+		if _, err := env.AddressOn(o.Iface); err != nil {
+			errs = append(errs, fmt.Errorf("--iface %s: %w", o.Iface, err))
+		}
 	}
 	if o.KillGrace == 0 {
 		o.KillGrace = 10 * time.Second

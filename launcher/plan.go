@@ -72,7 +72,7 @@ func NewPlan(o Options) (*Plan, error) {
 		for range s.Ranks {
 			rank := len(p.Ranks)
 			set := env.Set{Rank: rank, WorldSize: world, LocalRank: rank, LocalWorldSize: world, Nodes: 1, Topology: p.Topology, GPUSharers: sharersOf(at, rank),
-				RunID: p.RunID, Restarts: o.attempt, MaxRestarts: o.Restarts, JoinTimeout: o.JoinTimeout}
+				RunID: p.RunID, Restarts: o.attempt, MaxRestarts: o.Restarts, JoinTimeout: o.JoinTimeout, Iface: o.Iface, TLS: o.TLS}
 			p.Ranks = append(p.Ranks, Rank{Rank: rank, Path: path, Args: append([]string{s.Program}, s.Args...), Env: append(slices.Clone(s.Env), set.Environ()...), Dir: s.Dir})
 		}
 	}

@@ -23,10 +23,10 @@ type options struct {
 	env                                  cli.StringSlice
 	envFile, dir, outputDir, stdin, show string
 	redirects                            redirects
-	onFailure, onQuit, slowConsole       flagvalue.Choice
+	onFailure, onQuit, slowConsole, tls  flagvalue.Choice
 	spill                                size
 	restarts                             flagvalue.Count
-	killSignal, events                   string
+	killSignal, events, iface            string
 	tag, timestamp, tee, dryRun, json    bool
 	module                               bool
 	timeout, grace, join, flush, status  flagvalue.Duration
@@ -44,6 +44,7 @@ func (o *options) flags() []cli.Flag {
 	o.bind = flagvalue.Choice{Value: "none", Allowed: []string{"none", "core", "numa", "gpu"}}
 	o.rankBy = flagvalue.Choice{Value: "slot", Allowed: []string{"slot", "core", "numa", "node"}}
 	o.slowConsole = flagvalue.Choice{Value: "block", Allowed: []string{"block", "drop"}}
+	o.tls = flagvalue.Choice{Allowed: []string{"auto", "off", "on"}}
 	o.spill = 2 << 30
 	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
 	o.stdin, o.killSignal = "0", "TERM"
@@ -79,6 +80,8 @@ func (o *options) flags() []cli.Flag {
 		value(&o.onQuit, "on-quit"),
 		value(&o.restarts, "restarts", "max-restarts"),
 		value(&o.join, "join-timeout"),
+		text(&o.iface, "iface"),
+		value(&o.tls, "tls"),
 		value(&o.flush, "flush-partial"),
 		value(&o.slowConsole, "on-slow-console"),
 		value(&o.spill, "output-spill"),

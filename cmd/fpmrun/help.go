@@ -9,11 +9,9 @@ Starts one process per rank, watches them, and leaves nothing behind.
 
 Ranks
   -np N, -n N            ranks (one per visible GPU, else 1); gpu, cpu
-  --dp N --tp N --pp N --pcp N
-                         topology; the product is the number of ranks
+  --dp N --tp N --pp N --pcp N   topology; the product is the number of ranks
   -x NAME[=VALUE]        set, or pass on, a variable; --env-file FILE: many
-  --wdir DIR             start ranks there
-  -m                     PROGRAM is a Python module
+  --wdir DIR             start ranks there; -m: PROGRAM is a Python module
   --gpus-per-rank N      GPUs of its own for each rank, inside what is visible;
                          --oversubscribe-gpu: ranks may share them
   --gpu-visibility all   it sees all, its own first: no longer at LOCAL_RANK
@@ -21,8 +19,7 @@ Ranks
   --bind-to WORD         CPUs: none, core, numa, gpu; --report-bindings
   --map-by ppr:N:WORD    N ranks per node, numa or gpu; --rank-by numa: in turn
 Input and output
-  --tag-output           begin each line with its rank, [3]:
-  --timestamp            begin each line with the time
+  --tag-output           begin each line with its rank; --timestamp: the time
   --output-dir DIR       write rank-0003.out and .err; --tee: console as well;
                          --redirects 1: stdout only, 2: stderr only
   --show RANKS           only these reach the console, such as 0,2-3
@@ -31,13 +28,13 @@ Input and output
   --output-spill SIZE    on disk for what the console does not take (2G), then
                          --on-slow-console block (as it is), or drop output
 Failure and end
-  --on-failure WORD      of one rank: stop the others (stop), wait for them, or
-                         ignore it
+  --on-failure WORD      of one rank: stop the others (stop), wait, ignore
   --restarts N           start all ranks again, at most N times, after a failure
   --timeout D            stop the job after D, status 124
-  --kill-grace D         between the stop signal and SIGKILL (10s)
-  --kill-signal NAME     that stops ranks (TERM)
+  --kill-grace D         from --kill-signal NAME (TERM) to SIGKILL (10s)
   --join-timeout D       that ranks may take to find each other (2m)
+Several hosts
+  --iface NAME|CIDR      that ranks meet on; --tls on, off, auto: encryption
 Looking
   --events FILE|fd:N     write what happens as one JSON object a line
   --status-interval D    print a line of liveness every D

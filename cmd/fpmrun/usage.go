@@ -16,7 +16,7 @@ var errNoProgram = errors.New("no program given; type fpmrun -np 2 PROGRAM [ARG.
 var usual = map[string]string{
 	"np": "-np 2", "gpus-per-rank": "--gpus-per-rank 1", "gpu-map": "--gpu-map 1,0", "map-by": "--map-by ppr:1:gpu", "dp": "--dp 2", "tp": "--tp 2", "pp": "--pp 2", "pcp": "--pcp 2", "x": "-x NAME=VALUE", "env-file": "--env-file FILE",
 	"wdir": "--wdir DIR", "output-dir": "--output-dir logs", "show": "--show 0,2-3", "stdin": "--stdin all", "timeout": "--timeout 15m",
-	"kill-grace": "--kill-grace 30s", "kill-signal": "--kill-signal INT", "join-timeout": "--join-timeout 5m", "flush-partial": "--flush-partial 1s",
+	"kill-grace": "--kill-grace 30s", "kill-signal": "--kill-signal INT", "join-timeout": "--join-timeout 5m", "iface": "--iface eth0", "tls": "--tls on", "flush-partial": "--flush-partial 1s",
 	"status-interval": "--status-interval 10s", "restarts": "--restarts 3", "output-spill": "--output-spill 2G", "events": "--events job.jsonl", "redirects": "--redirects 3 --output-dir logs",
 }
 

@@ -35,6 +35,7 @@ type Set struct {
 
 	JoinTimeout time.Duration // limit of the join; zero: the rank's default
 	Iface       string        // interface name or CIDR; empty: by route
+	TLS         string        // which connections are encrypted: auto, off or on; empty: auto
 }
 
 // Environ returns the variables as NAME=VALUE, in the order of Vars. Values that are empty or zero where zero means
@@ -94,6 +95,7 @@ func (s Set) Environ() []string {
 		str(KeyJoinTimeout, s.JoinTimeout.String())
 	}
 	str(KeyIface, s.Iface)
+	str(KeyTLS, s.TLS)
 	return out
 }
 
@@ -127,7 +129,7 @@ func Parse(getenv func(string) string) (s Set, ok bool, err error) {
 		s.GPUSharers = p.number(KeyGPUSharers, 1, s.LocalWorldSize, 1)
 	}
 	s.MaxRestarts = p.number(TorchMaxRestarts, 0, maxWorld, 0)
-	s.Iface = getenv(KeyIface)
+	s.Iface, s.TLS = getenv(KeyIface), getenv(KeyTLS)
 	if v := getenv(KeyJoinTimeout); v != "" {
 		var derr error
 		s.JoinTimeout, derr = ParseDuration(v)

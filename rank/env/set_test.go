@@ -22,7 +22,7 @@ func example() Set {
 	return Set{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, NodeRank: 1, Nodes: 2,
 		Topology: Topology{DP: 2, PP: 1, PCP: 1, TP: 4}, Rendezvous: "[::1]:2345", MasterAddr: "::1", MasterPort: 2346,
 		RunID: "r1", TokenFile: "/t", StateFile: "/s", JobFile: "/j", Restarts: 1, MaxRestarts: 3, GPUSharers: 2,
-		JoinTimeout: 90 * time.Second, Iface: "eth0"}
+		JoinTimeout: 90 * time.Second, Iface: "eth0", TLS: "on"}
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -47,7 +47,7 @@ func TestEveryVariableIsListed(t *testing.T) {
 			want = append(want, v.Name)
 		}
 	}
-	want = append(want, KeyJoinTimeout, KeyIface)
+	want = append(want, KeyJoinTimeout, KeyIface, KeyTLS)
 	var got []string
 	for _, kv := range example().Environ() {
 		k, _, _ := strings.Cut(kv, "=")
