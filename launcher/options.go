@@ -47,6 +47,7 @@ type Segment struct {
 	Args    []string
 	Env     []string // NAME=VALUE, added to the job's
 	Dir     string   // working directory; "" is the caller's
+	GPUs    *GPUs    // that its ranks get; nil: as Options.Resources says
 }
 
 // Options are what a job is planned from.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,17 +22,22 @@ const (
 	RanksPerCPU = -3 // one per CPU
 )
 
+// GPUs are the devices that ranks get.
+type GPUs struct {
+	GPUsPerRank int   // 0 leaves CUDA_VISIBLE_DEVICES alone; in a Segment of its own it hides all GPUs
+	GPUMap      []int // positions among the visible GPUs, GPUsPerRank for each rank in turn; nil is in order
+	SeeAll      bool  // each rank sees all GPUs, its own first; else its own only
+	Oversub     bool  // ranks may share GPUs
+}
+
 // Resources are the parts of the machine that ranks get.
 type Resources struct {
-	GPUsPerRank int          // 0 leaves CUDA_VISIBLE_DEVICES alone
-	GPUMap      []int        // positions among the visible GPUs, GPUsPerRank for each rank in turn; nil is in order
-	SeeAll      bool         // each rank sees all GPUs, its own first; else its own only
-	Oversub     bool         // ranks may share GPUs
-	Bind        machine.Bind // "" is BindNone
-	Map         int          // ranks for each Per; 0 is no such wish
-	Per         machine.Per
-	Round       bool // consecutive ranks go round the NUMA nodes
-	Report      bool // print where each rank runs
+	GPUs
+	Bind   machine.Bind // "" is BindNone
+	Map    int          // ranks for each Per; 0 is no such wish
+	Per    machine.Per
+	Round  bool // consecutive ranks go round the NUMA nodes
+	Report bool // print where each rank runs
 }
 
 // place finds the number of ranks out and gives each its part of the machine; nil when nothing was wished. It looks at the
@@ -58,7 +64,7 @@ func (o *Options) place() (*machine.Placement, error) {
 	if wish == RanksAuto && r.Map == 0 && r.GPUsPerRank == 0 && !hasDriver() {
 		o.Segments[auto].Ranks, wish = 1, 0
 	}
-	needGPUs := r.GPUsPerRank > 0 || r.Per == machine.PerGPU || wish == RanksPerGPU || wish == RanksAuto && r.Map == 0
+	needGPUs := o.wantGPUs() || r.Per == machine.PerGPU || wish == RanksPerGPU || wish == RanksAuto && r.Map == 0
 	if !needGPUs && wish == 0 && r.Map == 0 && !r.Report && (r.Bind == "" || r.Bind == machine.BindNone) {
 		return nil, nil
 	}
@@ -82,7 +88,31 @@ func (o *Options) place() (*machine.Placement, error) {
 	for _, s := range o.Segments {
 		q.Ranks += s.Ranks
 	}
+	q.Parts = o.parts()
 	return m.Place(q)
+}
+
+// wantGPUs reports whether any program wants GPUs of its own, or to see none.
+func (o *Options) wantGPUs() bool {
+	return o.Resources.GPUsPerRank > 0 || slices.ContainsFunc(o.Segments, func(s Segment) bool { return s.GPUs != nil })
+}
+
+// parts are the programs' wishes for GPUs; nil when all have the same.
+func (o *Options) parts() []machine.Part {
+	if !slices.ContainsFunc(o.Segments, func(s Segment) bool { return s.GPUs != nil }) {
+		return nil
+	}
+	var parts []machine.Part
+	for i, s := range o.Segments {
+		g := o.Resources.GPUs
+		if s.GPUs != nil {
+			g = *s.GPUs
+		} else if i > 0 {
+			g.GPUMap = nil // it is the first program's
+		}
+		parts = append(parts, machine.Part{Ranks: s.Ranks, GPUsPerRank: g.GPUsPerRank, GPUMap: g.GPUMap, All: g.SeeAll, Oversub: g.Oversub, None: s.GPUs != nil && g.GPUsPerRank == 0})
+	}
+	return parts
 }
 
 // request is what the options want of a machine, without the number of ranks.

@@ -41,8 +41,8 @@ Looking
   --on-quit WORD         of SIGQUIT: report every rank's state; dump: send it on
   --dry-run              print what would be started; --json: as JSON
 
-After ':' come a further program and its own -np, -x and --wdir. D is 90s, 15m
-or a number of seconds. Names that mpirun and torchrun use are accepted.
+After ':' come a further program and its own -np, -x, --wdir and GPU flags. D is
+90s, 15m or a number of seconds. mpirun's and torchrun's names are accepted.
 
 Exit status: 0 when every rank exited with 0, else the first failing rank's
 (128 + signal when it was killed); 124 after --timeout; 126 or 127 when PROGRAM

@@ -158,34 +158,6 @@ func appendVariables(set, variables, environ []string) ([]string, error) {
 	return set, nil
 }
 
-// segments reads the programs. The first uses the main flags; each further one may begin with flags of its own.
-func (o *options) segments(args, environ []string) ([]launcher.Segment, error) {
-	var list []launcher.Segment
-	for i, words := range segments(args) {
-		s := launcher.Segment{Ranks: 1, Dir: o.dir}
-		if i == 0 {
-			s.Ranks = o.ranks()
-		} else {
-			var err error
-			if words, err = ownFlags(&s, words, environ); err != nil {
-				return nil, err
-			}
-		}
-		if len(words) == 0 {
-			return nil, errNoProgram
-		}
-		if i == 0 && o.module {
-			words = append([]string{python(lookup(environ, "PATH")), "-m"}, words...)
-		}
-		s.Program, s.Args = words[0], words[1:]
-		list = append(list, s)
-	}
-	if len(list) == 0 {
-		return nil, errNoProgram
-	}
-	return list, nil
-}
-
 // python is the interpreter that a module is run with.
 func python(path string) string {
 	for _, name := range []string{"python3", "python"} {
@@ -208,39 +180,6 @@ func (o *options) ranks() int {
 		return t.Ranks()
 	}
 	return launcher.RanksAuto
-}
-
-// ownFlags reads the flags of a further program.
-func ownFlags(s *launcher.Segment, words, environ []string) ([]string, error) {
-	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
-		name := strings.TrimLeft(words[0], "-")
-		if name == "" { // "--" ends the flags
-			return words[1:], nil
-		}
-		if len(words) < 2 {
-			return nil, fmt.Errorf("%s after ':' needs a value", words[0])
-		}
-		value := words[1]
-		switch name {
-		case "np", "n", "c":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 {
-				return nil, fmt.Errorf("%s %s after ':': want an integer of at least 1", words[0], value)
-			}
-			s.Ranks = n
-		case "wdir", "wd":
-			s.Dir = value
-		case "x":
-			var err error
-			if s.Env, err = appendVariables(s.Env, []string{value}, environ); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, fmt.Errorf("%s after ':': want -np, -x or --wdir", words[0])
-		}
-		words = words[2:]
-	}
-	return words, nil
 }
 
 // lookup is a variable of an environment, or "".

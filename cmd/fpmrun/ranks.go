@@ -78,7 +78,7 @@ func (o *options) resources() launcher.Resources {
 		perRank = 1
 	}
 	return launcher.Resources{
-		GPUsPerRank: perRank, GPUMap: o.gpuMap, SeeAll: o.visibility.Value == "all", Oversub: o.shareGPU,
+		GPUs: launcher.GPUs{GPUsPerRank: perRank, GPUMap: o.gpuMap, SeeAll: o.visibility.Value == "all", Oversub: o.shareGPU},
 		Bind: machine.Bind(o.bind.Value), Map: o.mapBy.count, Per: o.mapBy.per, Round: o.mapBy.round || o.rankBy.Value == "numa", Report: o.bindings,
 	}
 }

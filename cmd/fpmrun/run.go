@@ -66,19 +66,3 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 	}
 	return status
 }
-
-// segments splits PROGRAM ARG... : PROGRAM ARG... at lone colons; "::" stands for a literal one.
-func segments(args []string) [][]string {
-	list := [][]string{nil}
-	for _, arg := range args {
-		switch arg {
-		case ":":
-			list = append(list, nil)
-			continue
-		case "::":
-			arg = ":"
-		}
-		list[len(list)-1] = append(list[len(list)-1], arg)
-	}
-	return slices.DeleteFunc(list, func(s []string) bool { return len(s) == 0 && len(list) == 1 })
-}

@@ -12,7 +12,7 @@ func (m *Machine) placeCPUs(p *Placement, q Request, gpus []*GPU) error {
 	case "", BindNone:
 		return nil
 	case BindGPU:
-		if q.GPUsPerRank == 0 {
+		if !q.wantsGPUs() {
 			return errors.New("--bind-to gpu goes with --gpus-per-rank N")
 		}
 	}

@@ -57,7 +57,35 @@ func TestPlace(t *testing.T) {
 // answer is the report, or the error, of one request.
 func answer(t *testing.T, m *Machine, request string) string {
 	t.Helper()
-	var q Request
+	programs := strings.Split(request, " : ")
+	q := parse(t, programs[0])
+	if len(programs) > 1 {
+		q.Parts = q.parts()
+		for _, words := range programs[1:] {
+			more := parse(t, words)
+			part := more.parts()[0]
+			part.None = part.GPUsPerRank == 0
+			q.Parts = append(q.Parts, part)
+			q.Ranks += part.Ranks
+		}
+	}
+	p, err := m.Place(q)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	var b strings.Builder
+	for _, w := range p.Warnings {
+		fmt.Fprintln(&b, "warning:", w)
+	}
+	for _, line := range p.Report() {
+		fmt.Fprintln(&b, line)
+	}
+	return b.String()
+}
+
+// parse reads the words of one program's wishes.
+func parse(t *testing.T, request string) (q Request) {
+	t.Helper()
 	for word := range strings.FieldsSeq(request) {
 		key, value, _ := strings.Cut(word, "=")
 		n, _ := strconv.Atoi(value)
@@ -89,16 +117,5 @@ func answer(t *testing.T, m *Machine, request string) string {
 			t.Fatalf("request %q: %q is no wish", request, key)
 		}
 	}
-	p, err := m.Place(q)
-	if err != nil {
-		return "error: " + err.Error() + "\n"
-	}
-	var b strings.Builder
-	for _, w := range p.Warnings {
-		fmt.Fprintln(&b, "warning:", w)
-	}
-	for _, line := range p.Report() {
-		fmt.Fprintln(&b, line)
-	}
-	return b.String()
+	return q
 }

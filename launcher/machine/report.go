@@ -19,7 +19,9 @@ func (p *Placement) Report() []string {
 		if place.Shared > 1 {
 			text += fmt.Sprintf(" (%d ranks share it)", place.Shared)
 		}
-		if place.See != nil {
+		if place.See != nil && len(place.See) == 0 {
+			text += ", sees no GPU"
+		} else if place.See != nil {
 			text += ", sees " + strings.Join(place.See, ",")
 		}
 		lines = append(lines, text)
