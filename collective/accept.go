@@ -122,6 +122,8 @@ func (w *world) judge(h hello) answer {
 	defer w.mu.Unlock()
 	a := answer{PID: uint32(os.Getpid()), Epoch: w.epoch}
 	switch {
+	case h.Purpose == forPeer:
+		a.Status = statusMember
 	case h.Run != runHash(w.cfg.RunID):
 		a.Status = statusRun
 	case h.Purpose != forJoin && h.Epoch != w.epoch:

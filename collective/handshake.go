@@ -33,6 +33,7 @@ const (
 	forJoin purpose = 1 + iota
 	forControl
 	forData
+	forPeer // outside any world, see ServePeers
 )
 
 // status is the acceptor's answer. Crosses the wire: append only.
@@ -130,7 +131,7 @@ func decodeHello(b []byte) (hello, error) {
 	}
 	copy(h.Run[:], b[40:])
 	copy(h.Nonce[:], b[56:])
-	if h.Purpose < forJoin || h.Purpose > forData {
+	if h.Purpose < forJoin || h.Purpose > forPeer {
 		return hello{}, fmt.Errorf("collective: hello for unknown purpose %d", h.Purpose)
 	}
 	if b[7] > 1 {
@@ -176,6 +177,8 @@ const (
 	acceptorLabel = "fpm handshake, acceptor"
 	diallerLabel  = "fpm handshake, dialler"
 )
+
+var errListener = errors.New("collective: handshake: the listener does not know the token")
 
 // refusal is a handshake that ended with another status than statusOK.
 type refusal struct {
@@ -223,7 +226,7 @@ func dialHandshake(rw io.ReadWriter, token []byte, h hello) (answer, error) {
 		if a.Status != statusOK {
 			return a, &refusal{a.Status, a.PID, a.Version}
 		}
-		return a, errors.New("collective: handshake: the listener does not know the token")
+		return a, errListener
 	}
 	if a.Status != statusOK {
 		return a, &refusal{a.Status, a.PID, a.Version}

@@ -95,6 +95,11 @@ func (w *world) encrypt(ctx context.Context, conn net.Conn, dialled bool) (net.C
 	if err != nil {
 		return nil, fmt.Errorf("collective: TLS: %w", err)
 	}
+	return encrypted(ctx, conn, cfg, dialled)
+}
+
+// encrypted makes the TLS handshake.
+func encrypted(ctx context.Context, conn net.Conn, cfg *tls.Config, dialled bool) (net.Conn, error) {
 	secure := tls.Server(conn, cfg)
 	if dialled {
 		secure = tls.Client(conn, cfg)
