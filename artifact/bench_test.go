@@ -17,7 +17,9 @@ func BenchmarkPrompts1024(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.Prompts(PurposeDecode, shape, lengths)
+		if _, err := c.Prompts(PurposeDecode, shape, lengths); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

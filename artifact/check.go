@@ -113,10 +113,10 @@ func (d *Document) resultOrder(found *violations) map[int]int {
 
 // stamps maps a KV seed regime to the sample reason that must tell the same story.
 var stamps = map[string]string{
-	RegimeRealPrefix: ReasonRealSeed,
-	RegimeFakePrefix: ReasonFakePrefix,
-	"real_kv":        "kvwarm_real_kv",
-	"fake_fallback":  "kvwarm_fake_fallback",
+	RegimeRealPrefix:   ReasonRealSeed,
+	RegimeFakePrefix:   ReasonFakePrefix,
+	RegimeRealKV:       ReasonRealKV,
+	RegimeFakeFallback: ReasonFakeFallback,
 }
 
 func checkRegime(row node) {

@@ -33,6 +33,8 @@ const (
 	RegimeFakePrefix    = "fake_prefix"    // prefill over prefix blocks that were never computed
 	RegimeRealPrefix    = "real_prefix"    // prefill over prefix blocks that an earlier prefill computed
 	RegimeLegacy        = "legacy"         // decode with the KV warm-up switched off
+	RegimeRealKV        = "real_kv"        // decode over prefixes that were computed from text
+	RegimeFakeFallback  = "fake_fallback"  // decode over synthetic KV of a point that real KV was meant for
 	RegimeUnstamped     = "unstamped"      // never injected
 	RegimeSkip          = "skip:"          // decode whose KV warm-up was refused; the reason follows
 )

@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -47,11 +48,18 @@ func TestReduce(t *testing.T) {
 
 func TestPromptIdentity(t *testing.T) {
 	c := Content{Seed: "0", Vocab: 32000}
+	draw := func(c Content, purpose, shape string, slot, n int) []uint32 {
+		ids, err := c.Draw(purpose, shape, slot, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
 	shape, err := Shape(Prefill, []int{5, 5}, []int{0, 0})
 	if err != nil {
 		t.Fatal(err)
 	}
-	long, short := c.Draw(PurposePrefill, shape, 1, 40), c.Draw(PurposePrefill, shape, 1, 7)
+	long, short := draw(c, PurposePrefill, shape, 1, 40), draw(c, PurposePrefill, shape, 1, 7)
 	if !slices.Equal(long[:7], short) {
 		t.Error("a shorter draw is not a prefix of a longer one")
 	}
@@ -63,19 +71,42 @@ func TestPromptIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, ids := range map[string][]uint32{
-		"slot":    c.Draw(PurposePrefill, shape, 0, 7),
-		"shape":   c.Draw(PurposePrefill, other, 1, 7),
-		"purpose": c.Draw(PurposeDecode, shape, 1, 7),
-		"rank":    Content{Seed: "0", Vocab: 32000, DPRank: 1}.Draw(PurposePrefill, shape, 1, 7),
-		"seed":    Content{Seed: "1", Vocab: 32000}.Draw(PurposePrefill, shape, 1, 7),
+		"slot":    draw(c, PurposePrefill, shape, 0, 7),
+		"shape":   draw(c, PurposePrefill, other, 1, 7),
+		"purpose": draw(c, PurposeDecode, shape, 1, 7),
+		"rank":    draw(Content{Seed: "0", Vocab: 32000, DPRank: 1}, PurposePrefill, shape, 1, 7),
+		"seed":    draw(Content{Seed: "1", Vocab: 32000}, PurposePrefill, shape, 1, 7),
 	} {
 		if slices.Equal(ids, short) {
 			t.Errorf("another %s draws the same ids", name)
 		}
 	}
 	zeros := Content{Vocab: 1}
-	if zeros.Mode() != ContentZeros || !slices.Equal(zeros.Draw(PurposePrefill, shape, 0, 3), []uint32{0, 0, 0}) {
+	if zeros.Mode() != ContentZeros || !slices.Equal(draw(zeros, PurposePrefill, shape, 0, 3), []uint32{0, 0, 0}) {
 		t.Error("a vocabulary of one draws anything but zeros")
+	}
+}
+
+// Prompts of a batch are those of its slots drawn one by one, for batches that are no multiple of anything and seeds of any length.
+func TestPromptsAreThoseOfTheSlots(t *testing.T) {
+	for _, seed := range []string{"0", strings.Repeat("long ", 600)} {
+		for _, n := range []int{1, 4, 11} {
+			c := Content{Seed: seed, Vocab: 32000, DPRank: 2}
+			lengths := make([]int, n)
+			for i := range lengths {
+				lengths[i] = i % 5
+			}
+			prompts, err := c.Prompts(PurposeDecode, "shape", lengths)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for slot, ids := range prompts {
+				want, err := c.Draw(PurposeDecode, "shape", slot, lengths[slot])
+				if err != nil || !slices.Equal(ids, want) {
+					t.Errorf("batch of %d, slot %d: %v, want %v (%v)", n, slot, ids, want, err)
+				}
+			}
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func run(t testing.TB, ranks int) []*Rank {
 			RunID: strings.Repeat("3f", 16), GridDigest: &grid, Timing: RunTiming{StartedAt: &started, CompletedAt: &completed, Elapsed: 5},
 			DP: DP{Rank: rank, Size: ranks}, Config: Config{Mode: "agg", OutputPath: RankPath("benchmark.json", rank)},
 			RecurrentState: RecurrentState{Initialization: "unchanged"},
-			Protocol:       NewProtocol(Content{Seed: "0", Vocab: 100}, ProtocolPreparation{WarmupIterations: 5}),
+			Protocol:       NewProtocol(&Content{Seed: "0", Vocab: 100}, ProtocolPreparation{WarmupIterations: 5}),
 			Engine: &Engine{Attention: &EngineAttention{}, Scheduler: &EngineScheduler{}, Versions: &EngineVersions{FPMRun: "1", Engine: "cpu"},
 				Parallel: &EngineParallel{DataParallelRank: &rank, DataParallelSize: ranks, TensorParallelSize: 1, PipelineParallelSize: 1, PrefillContextParallelSize: 1}},
 			Ledger: Ledger{Status: "recorded", Records: []LedgerRecord{{Kind: WarmupGlobal, RequestedShape: ShapeRequest{[]int{256}}, Status: "completed",

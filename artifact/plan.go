@@ -20,6 +20,7 @@ type Request struct {
 	Manifest          *Manifest // nil generates the grid
 	Samples           Samples   // of a generated grid
 	CollectImbalanced bool      // keep explicit points whose requests differ in length
+	ChainRepeats      int       // steady steps of decode points over real KV; 0: there are none
 }
 
 // NewPlan generates or takes over the points of each phase, labels them with what their dispatch is expected to
@@ -34,6 +35,9 @@ func NewPlan(l *Limits, r Request) (*Plan, error) {
 		points, err := plan.phase(l, r, phase)
 		if err != nil {
 			return nil, err
+		}
+		if phase == Decode && r.ChainRepeats > 0 {
+			l.orderForChains(points, r.ChainRepeats)
 		}
 		if len(points) == 0 {
 			plan.MissingPhases = append(plan.MissingPhases, phase)

@@ -22,6 +22,9 @@ const (
 	ReasonRealSeed          = "prefill_real_seed"
 	ReasonFakePrefix        = "prefill_fake_prefix"
 	ReasonContextClamped    = "context_clamped"
+	ReasonRealKV            = "kvwarm_real_kv"
+	ReasonFakeFallback      = "kvwarm_fake_fallback"
+	ReasonOffByBatch        = "giant_fake_off_by_batch"
 )
 
 // Point is one coordinate of the grid: a batch of requests, the new tokens that it computes and the KV tokens

@@ -59,12 +59,13 @@ var unobserved = []string{
 }
 
 // NewProtocol describes a run with the given content and preparation.
-func NewProtocol(content Content, preparation ProtocolPreparation) Protocol {
+func NewProtocol(content *Content, preparation ProtocolPreparation) Protocol {
 	return Protocol{
 		SchemaVersion:          1,
 		ContentIdentity:        "coordinate_rank_slot_v1",
 		ContentSeed:            content.Seed,
 		SyntheticContent:       content.Mode(),
+		SyntheticPoolTag:       content.PoolTag,
 		PromptHashEncoding:     "uint32_le",
 		IndependentRepetitions: 1,
 		TimingMetric:           "scheduler_wall_time",

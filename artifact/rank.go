@@ -39,15 +39,28 @@ type Rank struct {
 
 // KVWarm describes the decode KV warm-up.
 type KVWarm struct {
-	Enabled            bool      `json:"enabled"`
-	WarmEligible       *bool     `json:"warm_eligible"`
-	SkipReason         *string   `json:"skip_reason"`
-	Dataset            *struct{} `json:"dataset"`
-	Stages             []any     `json:"stages"`
-	PointsRealKV       int       `json:"points_real_kv"`
-	PointsFakeFallback int       `json:"points_fake_fallback"`
-	GiantKVThreshold   int       `json:"giant_kv_threshold"`
-	GiantKVRepeats     int       `json:"giant_kv_repeats"`
+	Enabled            bool        `json:"enabled"`
+	WarmEligible       *bool       `json:"warm_eligible"`
+	SkipReason         *string     `json:"skip_reason"` // null exactly when eligible
+	Dataset            *TextSource `json:"dataset"`     // null without a text
+	Stages             []KVStage   `json:"stages"`
+	PointsRealKV       int         `json:"points_real_kv"`
+	PointsFakeFallback int         `json:"points_fake_fallback"`
+	GiantKVThreshold   int         `json:"giant_kv_threshold"`
+	GiantKVRepeats     int         `json:"giant_kv_repeats"`
+}
+
+// KVStage is one attempt at computing the chains that decode points of a batch size borrow. A failed one says why; the points then run
+// over synthetic KV on all ranks.
+type KVStage struct {
+	Batch         int    `json:"batch"`
+	Depth         int    `json:"depth,omitempty"` // tokens in each chain
+	BuildSeconds  *Float `json:"build_seconds,omitempty"`
+	Failed        bool   `json:"failed,omitempty"`
+	Vanished      int    `json:"vanished,omitempty"`       // chains whose blocks were no longer cached
+	PoolShortfall int    `json:"pool_shortfall,omitempty"` // KV blocks that were missing
+	SoftTimeout   bool   `json:"soft_timeout,omitempty"`   // the run's time was over
+	GroupFallback bool   `json:"group_fallback,omitempty"` // another rank failed
 }
 
 // RunTiming is the run on this rank's own clocks.

@@ -62,7 +62,7 @@ func TestRandomVectors(t *testing.T) {
 		{"dp3:abc", 32000, []uint32{14097, 582, 24349, 24205, 31067, 15444, 28270, 25147}},
 		{"x", 151936, []uint32{95839, 90693, 73455, 115918, 58888, 69634, 68779, 26043}},
 	} {
-		if got := drawIDs(c.seed, c.vocab, len(c.want)); !slices.Equal(got, c.want) {
+		if got := NewRandom(c.seed).uniform(c.vocab, len(c.want)); !slices.Equal(got, c.want) {
 			t.Errorf("seed %q: got %v, want %v", c.seed, got, c.want)
 		}
 	}

@@ -55,6 +55,7 @@ func (s *Session) agreeCapacity(ctx context.Context) error {
 		s.doc.Capacity.Common = &common
 	}
 	s.limits = s.cfg.limits(common)
+	s.agreedWarm(common.KVWarmEligible)
 	return nil
 }
 
@@ -73,7 +74,7 @@ func (s *Session) invariants() (map[string]any, error) {
 	return map[string]any{
 		"config": config, "points": points, "block_size": s.cfg.BlockSize, "prefix_caching": s.cfg.PrefixCaching,
 		"cudagraph_mode": s.cfg.Graph.Mode, "cudagraph_capture_sizes": s.cfg.Graph.Sizes,
-		"prefill_real_seed": s.cfg.PrefillRealSeed, "measurement_protocol": s.cfg.protocol(), "engine": engine,
+		"prefill_real_seed": s.cfg.PrefillRealSeed, "measurement_protocol": s.cfg.protocol(), "engine": engine, "text": s.cfg.textIdentity(),
 	}, nil
 }
 
@@ -171,6 +172,19 @@ func (s *Session) agreeReady(ctx context.Context, own ready) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// agreeChains reports whether the chains that a decode point stands on are there on all ranks.
+func (s *Session) agreeChains(ctx context.Context, ok bool) (bool, error) {
+	own := []int32{0}
+	if ok {
+		own[0] = 1
+	}
+	all, err := collective.AllReduce(ctx, s.leaders, own, collective.Min)
+	if err != nil {
+		return false, fmt.Errorf("bench: agree on the decode chains: %w", err)
+	}
+	return all[0] == 1, nil
 }
 
 // totals are the counts that must be equal on all ranks.

@@ -161,6 +161,12 @@ type outcome struct {
 // runAll runs one session per rank; change may alter a rank's settings and engine.
 func runAll(t *testing.T, n int, change func(rank int, c *Config, f *fake)) ([]outcome, []*fake) {
 	t.Helper()
+	return runAllWith(t, n, change, nil)
+}
+
+// runAllWith lets begin change a rank's session before it runs; nil leaves it.
+func runAllWith(t *testing.T, n int, change func(rank int, c *Config, f *fake), begin func(rank int, s *Session)) ([]outcome, []*fake) {
+	t.Helper()
 	comms := world(t, n)
 	outcomes, fakes := make([]outcome, n), make([]*fake, n)
 	var wg sync.WaitGroup
@@ -175,6 +181,9 @@ func runAll(t *testing.T, n int, change func(rank int, c *Config, f *fake)) ([]o
 			t.Fatal(err)
 		}
 		f.session = s
+		if begin != nil {
+			begin(rank, s)
+		}
 		wg.Go(func() {
 			o := &outcomes[rank]
 			o.session = s

@@ -21,9 +21,12 @@ type Config struct {
 	Timeout           time.Duration      // soft limit, checked between points; above 0
 
 	ContentSeed      string // selects token ids
+	PromptContent    string // artifact.ContentRandom, ContentPool or ContentChain; "" is ContentRandom
+	PoolTag          string // selects other windows of the pool
+	Text             *Text  // real text for prompts and decode chains; nil: none
 	PrefillRealSeed  bool   // compute the cached prefixes of prefill points instead of only registering them
 	KVWarmup         bool   // decode over real KV where the model is eligible
-	KVSkipReason     string // why this model is not eligible; "" only with KVWarmup off
+	KVSkipReason     string // why this run is not eligible for real KV; "" when it is
 	GiantKVThreshold int    // repeat decode points that read at least as many KV tokens
 	GiantKVRepeats   int    // steady steps of a repeated point, at least 1
 
@@ -78,6 +81,8 @@ func (c *Config) Validate() error {
 	} {
 		check(n.value >= n.low, "%s %d is below %d", n.name, n.value, n.low)
 	}
+	check(c.Text != nil || c.PromptContent == "" || c.PromptContent == artifact.ContentRandom, "prefill-content %s needs a text: give a token pool, or a tokenizer and a data set", c.PromptContent)
+	check(c.Text != nil || !c.kvEligible(), "decode over real KV needs a text: give a token pool, or a tokenizer and a data set")
 	if err := c.Graph.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -96,7 +101,7 @@ func (c *Config) config() artifact.Config {
 
 // protocol describes how the run measures.
 func (c *Config) protocol() artifact.Protocol {
-	return artifact.NewProtocol(artifact.Content{Seed: c.ContentSeed, Vocab: c.Vocab}, artifact.ProtocolPreparation{
+	return artifact.NewProtocol(&artifact.Content{Seed: c.ContentSeed, Vocab: c.Vocab, Kind: c.PromptContent, PoolTag: c.PoolTag}, artifact.ProtocolPreparation{
 		WarmupIterations: c.WarmupIterations, PrefillRealSeed: c.PrefillRealSeed, DecodeRealKVWarmup: c.KVWarmup,
 		GiantKVThreshold: c.GiantKVThreshold, GiantKVRepeats: c.GiantKVRepeats,
 	})

@@ -1,14 +1,16 @@
 package bench
 
 import (
+	"context"
 	"slices"
 
 	"github.com/fpmrun/fpmrun/artifact"
 )
 
-// prepareDecode injects a decode point's requests at one token less than their contexts, over the KV that the pool
-// happens to hold. The second result is the reason to skip the point, or "".
-func (s *Session) prepareDecode(point artifact.Point) (*prepared, string, error) {
+// prepareDecode injects a decode point's requests at one token less than their contexts: over prefixes of real text where the run is
+// eligible and the chains are there on all ranks, else over the KV that the pool happens to hold. The second result is the reason to
+// skip the point, or "".
+func (s *Session) prepareDecode(ctx context.Context, point artifact.Point) (*prepared, string, error) {
 	_, contexts, err := point.Lengths(s.limits.BlockSize)
 	if err != nil {
 		return nil, "", err
@@ -21,18 +23,31 @@ func (s *Session) prepareDecode(point artifact.Point) (*prepared, string, error)
 		total += injected[i]
 	}
 	p := &prepared{point: point, regime: s.decodeRegime()}
+	onText, err := s.prepareRealKV(ctx, p, injected)
+	if err != nil {
+		return p, "", err
+	}
 	if total != point.TotalKVReadTokens {
 		p.point.TotalKVReadTokens = total
 		if !point.Replica() {
 			p.point.Stamp(artifact.ReasonContextClamped)
 		}
 	}
+	if onText {
+		return p, "", nil
+	}
+	if s.warm.eligible && !point.Replica() {
+		p.point.Stamp(artifact.ReasonFakeFallback)
+	}
 	// The shape is that of the injected contexts, so that points recorded at one coordinate have the same prompts.
-	shape, err := artifact.Shape(artifact.Decode, slices.Repeat([]int{1}, len(injected)), injected)
+	shape, err := s.shape(artifact.Decode, slices.Repeat([]int{1}, len(injected)), injected)
 	if err != nil {
 		return nil, "", err
 	}
-	prompts := s.content.Prompts(artifact.PurposeDecode, shape, lengths)
+	prompts, err := s.content.Prompts(artifact.PurposeDecode, shape, lengths)
+	if err != nil {
+		return nil, "", err
+	}
 	steady := s.steadySteps(point.TotalKVReadTokens, lengths)
 	b, err := open(s.cache, prompts, s.freshSalts(len(prompts)), steady)
 	if err != nil {
@@ -62,10 +77,15 @@ func (s *Session) steadySteps(kvTokens int, lengths []int) int {
 	return n
 }
 
-// decodeRegime says what the KV of decode points is.
+// decodeRegime says what the KV of decode points is that do not run over real KV.
 func (s *Session) decodeRegime() string {
-	if !s.cfg.KVWarmup {
+	switch {
+	case !s.cfg.KVWarmup:
 		return artifact.RegimeLegacy
+	case s.warm.eligible:
+		return artifact.RegimeFakeFallback
+	case s.cfg.KVSkipReason == "":
+		return artifact.RegimeSkip + peerIneligible
 	}
 	return artifact.RegimeSkip + s.cfg.KVSkipReason
 }

@@ -43,14 +43,22 @@ func (s *Session) newDocument() artifact.Rank {
 	}
 }
 
-// kvWarm says why decode points read synthetic KV.
+// kvWarm says whether decode points read real KV, and else why not.
 func (s *Session) kvWarm() *artifact.KVWarm {
-	w := &artifact.KVWarm{Enabled: s.cfg.KVWarmup, Stages: []any{}, GiantKVThreshold: s.cfg.GiantKVThreshold, GiantKVRepeats: s.cfg.GiantKVRepeats}
+	w := &artifact.KVWarm{Enabled: s.cfg.KVWarmup, Stages: []artifact.KVStage{}, GiantKVThreshold: s.cfg.GiantKVThreshold, GiantKVRepeats: s.cfg.GiantKVRepeats}
 	reason, eligible := "flag_off", false
 	if s.cfg.KVWarmup {
 		reason = s.cfg.KVSkipReason
 	}
-	w.WarmEligible, w.SkipReason = &eligible, &reason
+	if reason == "" {
+		eligible = true
+	} else {
+		w.SkipReason = &reason
+	}
+	w.WarmEligible = &eligible
+	if s.cfg.Text != nil {
+		w.Dataset = &s.cfg.Text.Source
+	}
 	return w
 }
 

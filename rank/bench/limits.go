@@ -11,7 +11,7 @@ import (
 func (c *Config) capacity(cache *kv.Manager) artifact.Capacity {
 	return artifact.Capacity{
 		MaxModelLen: c.MaxModelLen, MaxTokens: c.MaxBatchedTokens, MaxRunning: c.MaxSeqs,
-		Blocks: cache.Usable(), BlocksWatermark: cache.Usable() - cache.Watermark(), KVWarmEligible: c.KVSkipReason == "",
+		Blocks: cache.Usable(), BlocksWatermark: cache.Usable() - cache.Watermark(), KVWarmEligible: c.kvEligible(),
 	}
 }
 
@@ -44,11 +44,16 @@ func Plan(c *Config) (*artifact.Plan, error) {
 			return nil, err
 		}
 	}
-	return c.plan(&l)
+	return c.plan(&l, c.kvEligible())
 }
 
-func (c *Config) plan(l *artifact.Limits) (*artifact.Plan, error) {
-	plan, err := artifact.NewPlan(l, artifact.Request{Mode: c.Mode, Manifest: c.Manifest, Samples: c.Samples, CollectImbalanced: c.CollectImbalanced})
+// plan makes the queue; warm says that decode points run over real KV where it can be had.
+func (c *Config) plan(l *artifact.Limits, warm bool) (*artifact.Plan, error) {
+	repeats := 0
+	if warm {
+		repeats = c.GiantKVRepeats
+	}
+	plan, err := artifact.NewPlan(l, artifact.Request{ChainRepeats: repeats, Mode: c.Mode, Manifest: c.Manifest, Samples: c.Samples, CollectImbalanced: c.CollectImbalanced})
 	if err != nil {
 		return nil, fmt.Errorf("points: %w", err)
 	}

@@ -58,7 +58,7 @@ func (s *Session) prepare(ctx context.Context, point artifact.Point) (*prepared,
 	if point.PointType == artifact.Prefill {
 		return s.preparePrefill(ctx, point)
 	}
-	return s.prepareDecode(point)
+	return s.prepareDecode(ctx, point)
 }
 
 // steps runs the prepared steps between the group's start signal and their last output and exchanges the result.
@@ -78,7 +78,7 @@ func (s *Session) steps(ctx context.Context, p *prepared) ([]artifact.RankResult
 	} else if !finite {
 		return nil, fmt.Errorf("bench: point %d: the logits are not all finite numbers", p.point.BenchmarkID)
 	}
-	if p.regime != artifact.RegimeRealPrefix { // whose chains hold the prefixes alone: a tail must not be hit later
+	if p.regime != artifact.RegimeRealPrefix && p.regime != artifact.RegimeRealKV { // whose chains hold the prefixes alone: a tail must not be hit later
 		p.batch.commit()
 	}
 	raw := records(&p.point, s.id, first, p.batch, outs, start)
@@ -150,6 +150,7 @@ func (s *Session) save(p *prepared, results []artifact.RankResult) {
 		group.WallTime = max(group.WallTime, r.FPMs[0].WallTime)
 	}
 	s.doc.Groups = append(s.doc.Groups, group)
+	s.warm.count(s.doc.KVWarm, p.regime)
 	s.doc.Results = append(s.doc.Results, artifact.Result{Point: p.point, KVSeedRegime: p.regime, FPMs: results[s.id.dpRank].FPMs})
 	s.report(p.point, float64(group.WallTime), "")
 }

@@ -30,7 +30,7 @@ func (s *Session) preparePrefill(ctx context.Context, point artifact.Point) (*pr
 	if err != nil {
 		return nil, "", err
 	}
-	shape, err := artifact.Shape(artifact.Prefill, fresh, kv)
+	shape, err := s.shape(artifact.Prefill, fresh, kv)
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,7 +38,10 @@ func (s *Session) preparePrefill(ctx context.Context, point artifact.Point) (*pr
 		return s.prepareRealPrefix(ctx, point, shape, fresh, kv)
 	}
 	p := &prepared{point: point, regime: artifact.RegimeNotApplicable, expect: 1}
-	prompts := s.content.Prompts(artifact.PurposePrefill, shape, sum(fresh, kv))
+	prompts, err := s.content.Prompts(artifact.PurposePrefill, shape, sum(fresh, kv))
+	if err != nil {
+		return nil, "", err
+	}
 	salts := s.freshSalts(len(prompts))
 	if point.TotalKVReadTokens > 0 {
 		p.regime = artifact.RegimeFakePrefix

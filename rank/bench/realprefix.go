@@ -21,7 +21,18 @@ func (s *Session) prepareRealPrefix(ctx context.Context, point artifact.Point, s
 		p.point.Stamp(artifact.ReasonRealSeed)
 	}
 	chain := "bp" + strconv.Itoa(point.BatchSize)
-	prefixes := s.content.Prompts(artifact.PurposeChain, chain, kv)
+	prefixes, err := s.content.Prompts(artifact.PurposeChain, chain, kv)
+	if err != nil {
+		return p, "", err
+	}
+	warm, err := s.content.Prompts(artifact.PurposeWarmTail, shape, fresh)
+	if err != nil {
+		return p, "", err
+	}
+	measured, err := s.content.Prompts(tail, shape, fresh)
+	if err != nil {
+		return p, "", err
+	}
 	// A slot without a prefix gets a namespace of its own for every request, so that it cannot hit what an earlier
 	// point left; the others share their chain's.
 	salts := func() []string {
@@ -38,13 +49,12 @@ func (s *Session) prepareRealPrefix(ctx context.Context, point artifact.Point, s
 		if err != nil || reason != "" {
 			return p, reason, err
 		}
-		reason, err = s.shoot(ctx, join(prefixes, s.content.Prompts(artifact.PurposeWarmTail, shape, fresh)), salts(), kv)
+		reason, err = s.shoot(ctx, join(prefixes, warm), salts(), kv)
 		if err != nil {
 			return p, "", err
 		}
 		if reason == "" {
-			prompts := join(prefixes, s.content.Prompts(tail, shape, fresh))
-			_, reason, err = s.inject(p, prompts, salts(), kv, "real_seed_injection_failed", realSeedMissed)
+			_, reason, err = s.inject(p, join(prefixes, measured), salts(), kv, "real_seed_injection_failed", realSeedMissed)
 		}
 		if reason != realSeedMissed || attempt == 1 {
 			return p, reason, err

@@ -24,6 +24,8 @@ type Session struct {
 	cache   *kv.Manager
 	id      identity
 	content artifact.Content
+	shape   func(phase string, fresh, kv []int) (string, error) // artifact.Shape
+	warm    warm
 	forward forward
 
 	limits artifact.Limits // the group's common limits
@@ -49,10 +51,14 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 		return nil, err
 	}
 	rank := leaders.Rank()
+	content, err := cfg.content(rank)
+	if err != nil {
+		return nil, err
+	}
 	s := &Session{
 		cfg: cfg, engine: engine, leaders: leaders, cache: cache,
 		id:      identity{worker: cfg.WorkerID, dpRank: rank},
-		content: artifact.Content{Seed: cfg.ContentSeed, Vocab: cfg.Vocab, DPRank: rank},
+		content: content, shape: artifact.Shape,
 		forward: forward{engine: engine, depth: engine.Info().Depth, limit: ownLimit},
 		chains:  map[string]int{},
 	}
@@ -122,6 +128,7 @@ func (s *Session) run(ctx context.Context) error {
 	if s.stopped && len(s.doc.Results) == 0 {
 		return errors.New("bench: stopped before the first point was measured")
 	}
+	s.warm.release()
 	if err := s.cache.Reset(); err != nil {
 		return fmt.Errorf("bench: clean up: %w", err)
 	}
@@ -132,7 +139,7 @@ func (s *Session) run(ctx context.Context) error {
 }
 
 func (s *Session) planGrid() error {
-	plan, err := s.cfg.plan(&s.limits)
+	plan, err := s.cfg.plan(&s.limits, s.warm.eligible)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}

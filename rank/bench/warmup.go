@@ -31,11 +31,14 @@ func (s *Session) warmup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shape, err := artifact.Shape(artifact.PurposeWarmup, []int{length}, []int{0})
+	shape, err := s.shape(artifact.PurposeWarmup, []int{length}, []int{0})
 	if err != nil {
 		return err
 	}
-	prompts := s.content.Prompts(artifact.PurposeWarmup, shape, []int{length})
+	prompts, err := s.content.Prompts(artifact.PurposeWarmup, shape, []int{length})
+	if err != nil {
+		return fmt.Errorf("bench: global warm-up: %w", err)
+	}
 	record := s.begin(artifact.WarmupGlobal, artifact.ShapeRequest{PromptLengths: []int{length}})
 	b, err := open(s.cache, prompts, []string{s.freshSalt()}, n-1)
 	if err != nil {
