@@ -3,14 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+
+	"github.com/fpmrun/fpmrun/artifact"
 )
 
 // refusedVariables are variables of the peer's benchmark that have no meaning here. Setting one is an error with the
 // reason: a setting that is silently ignored makes a run that is not the one that was asked for.
 var refusedVariables = []struct{ name, reason string }{
-	{"DYN_BENCH_KV_WARMUP_DATASET", noDataset},
-	{"DYN_BENCH_KV_WARMUP_CACHE_DIR", noDataset},
-	{"DYN_BENCH_KV_WARMUP_SHA256", noDataset},
+	{"DYN_BENCH_KV_WARMUP_CACHE_DIR", noDownload},
 	{"DYN_FORWARDPASS_METRIC_PORT", noStream},
 	{"DYN_FPM_TRACE", noTrace},
 	{"DYN_FPM_OUTPUT_PATH", noTrace},
@@ -21,9 +21,9 @@ var refusedVariables = []struct{ name, reason string }{
 }
 
 const (
-	noDataset = "no data set is read: decode points run over synthetic KV"
-	noStream  = "the live stream is not offered; results are in the artifacts only"
-	noTrace   = "the live trace belongs to a serving engine; this benchmark serves nothing"
+	noDownload = "nothing is downloaded, so nothing is cached; give --dataset a file"
+	noStream   = "the live stream is not offered; results are in the artifacts only"
+	noTrace    = "the live trace belongs to a serving engine; this benchmark serves nothing"
 )
 
 // applyContract resolves the settings that the peer's benchmark spells differently, and refuses those that cannot
@@ -39,11 +39,14 @@ func (o *options) applyContract(getenv func(string) string, isSet func(flag stri
 	if o.randomizeKDA {
 		refuse("--benchmark-randomize-kda-state: no supported model has recurrent KDA layers; drop the flag or unset DYN_BENCHMARK_RANDOMIZE_KDA_STATE")
 	}
-	if o.content.Value != "random" {
-		refuse("--prefill-content %s: tokenizer_unavailable: text content needs a tokenizer, and none is built in; use random", o.content.Value)
+	if err := o.text.check(); err != nil {
+		errs = append(errs, err)
 	}
-	if o.poolTag != "" {
-		refuse("DYN_BENCH_POOL_TAG=%s: random content has no text pool to redraw; unset it", o.poolTag)
+	if reason := o.text.missingText(); o.content.Value != artifact.ContentRandom && reason != "" {
+		refuse("--prefill-content %s: %s; give --token-pool, or --tokenizer and --dataset, or use random", o.content.Value, reason)
+	}
+	if o.poolTag != "" && o.content.Value != artifact.ContentPool {
+		refuse("DYN_BENCH_POOL_TAG=%s: %s content has no text pool to redraw; unset it, or use --prefill-content sharegpt", o.poolTag, o.content.Value)
 	}
 	if o.gcPolicy != "" && o.gcPolicy != "freeze" {
 		refuse("DYN_FPM_GC_POLICY=%s: want freeze, which is always in force: the collector runs between points only", o.gcPolicy)

@@ -71,7 +71,7 @@ func TestSkipReason(t *testing.T) {
 		{"tiny", false, true, "dense_model_content_insensitive"},
 		{"tiny-moe", false, true, "moe_tp_balanced_by_construction"},
 		{"tiny-moe", true, true, "prefix_caching_disabled"},
-		{"tiny-moe", true, false, "tokenizer_unavailable: none is built in"},
+		{"tiny-moe", true, false, "tokenizer_unavailable: none"},
 	} {
 		g, err := model.Load(c.model, nil)
 		if err != nil {
@@ -79,7 +79,7 @@ func TestSkipReason(t *testing.T) {
 		}
 		o := newOptions()
 		o.expertParallel, o.noPrefixCaching = c.expertParallel, c.noPrefixCache
-		if got := o.skipReason(g); got != c.want || !strings.HasPrefix(artifact.RegimeSkip+got, "skip:") {
+		if got := o.skipReason(g, nil, "tokenizer_unavailable: none"); got != c.want || !strings.HasPrefix(artifact.RegimeSkip+got, "skip:") {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // options is the command line, as given.
 type options struct {
 	engine, mode, content           flagvalue.Choice
+	text                            textOptions
 	model, weights                  string
 	overrides, dtype                string
 	kvDType                         string
@@ -103,7 +104,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.GenericFlag{Name: "collect-imbalanced-override", Hidden: true, Value: &o.collectOverride, EnvVars: env("DYN_FPM_BENCH_COLLECT_IMBALANCED")},
 
 		&cli.StringFlag{Name: "content-seed", Value: "0", Destination: &o.contentSeed, EnvVars: env("FPM_CONTENT_SEED", "DYN_BENCH_CONTENT_SEED"), Usage: "`TEXT` that selects the prompts' token ids"},
-		&cli.GenericFlag{Name: "prefill-content", Value: &o.content, EnvVars: env("FPM_PREFILL_CONTENT", "DYN_BENCH_PREFILL_CONTENT"), Usage: "`KIND` of prompt content: random"},
+		&cli.GenericFlag{Name: "prefill-content", Value: &o.content, EnvVars: env("FPM_PREFILL_CONTENT", "DYN_BENCH_PREFILL_CONTENT"), Usage: "`KIND` of prompt content: random, sharegpt (windows of text) or sharegpt_chain (conversations)"},
 		&cli.StringFlag{Name: "pool-tag", Hidden: true, Destination: &o.poolTag, EnvVars: env("FPM_POOL_TAG", "DYN_BENCH_POOL_TAG")},
 		&cli.GenericFlag{Name: "prefill-real-seed", Value: &o.realSeed, EnvVars: env("FPM_PREFILL_REAL_SEED", "DYN_BENCH_PREFILL_REAL_SEED"), Usage: "compute the cached prefixes of prefill points (`SWITCH` on) or only register them (off)"},
 		&cli.GenericFlag{Name: "kv-warmup", Value: &o.kvWarmup, EnvVars: env("FPM_KV_WARMUP", "DYN_BENCH_KV_WARMUP"), Usage: "decode over real KV where the model is eligible (`SWITCH` on) or never (off)"},
@@ -131,6 +132,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "strict-contract", Destination: &o.strict, EnvVars: env("FPM_STRICT_CONTRACT"), Usage: "refuse what the peer's benchmark refuses"},
 		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print the model, its memory and the points, and measure nothing"},
 	}
+	flags = append(flags, o.text.flags()...)
 	for _, f := range sampleFlags {
 		flags = append(flags,
 			&cli.GenericFlag{Name: f.name, Value: o.samples[f.name], EnvVars: env("FPM_"+f.env, "DYN_"+f.env), Usage: "at most `N` " + f.usage},

@@ -51,6 +51,13 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 	if err != nil {
 		return nil, err
 	}
+	text, reason, err := o.text.open(geometry)
+	if err != nil {
+		return nil, err
+	}
+	if text == nil && o.content.Value != artifact.ContentRandom {
+		return nil, fmt.Errorf("--prefill-content %s: %s", o.content.Value, reason)
+	}
 	sample := func(name string) int { return o.samples[name].Value }
 	pl := &plan{engine: engine, model: o.modelName(), geometry: geometry, topology: topology}
 	pl.bench = bench.Config{
@@ -60,8 +67,8 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 			PrefillBatches: sample("prefix-max-batch-size-samples"), DecodeKVTokens: sample("decode-max-kv-read-token-samples"),
 			DecodeBatches: sample("decode-max-batch-size-samples"),
 		},
-		Timeout: time.Duration(o.timeout), ContentSeed: o.contentSeed, PrefillRealSeed: bool(o.realSeed),
-		KVWarmup: bool(o.kvWarmup), KVSkipReason: o.skipReason(geometry), ExpertParallel: o.expertParallel,
+		Timeout: time.Duration(o.timeout), ContentSeed: o.contentSeed, PromptContent: o.content.Value, PoolTag: o.poolTag, Text: text, PrefillRealSeed: bool(o.realSeed),
+		KVWarmup: bool(o.kvWarmup), KVSkipReason: o.skipReason(geometry, text, reason), ExpertParallel: o.expertParallel,
 		GiantKVThreshold: o.giantThreshold.Value, GiantKVRepeats: o.giantRepeats.Value,
 		MaxModelLen: o.maxModelLen.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value,
 		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
@@ -135,8 +142,8 @@ func (o *options) supported(engine string, g *model.Geometry, t env.Topology) er
 }
 
 // skipReason says why decode points of a model do not run over real KV, in the order of the format: what the tokens are only matters where
-// they choose the rank that computes them, and then they have to be text.
-func (o *options) skipReason(g *model.Geometry) string {
+// they choose the rank that computes them, and then they have to be text. It is "" when they do. missing is why there is no text.
+func (o *options) skipReason(g *model.Geometry, text *bench.Text, missing string) string {
 	switch {
 	case g.Experts == nil:
 		return "dense_model_content_insensitive"
@@ -145,7 +152,10 @@ func (o *options) skipReason(g *model.Geometry) string {
 	case o.noPrefixCaching:
 		return "prefix_caching_disabled"
 	}
-	return "tokenizer_unavailable: none is built in"
+	if text == nil {
+		return missing
+	}
+	return tooShallow(text, o.maxModelLen.Value)
 }
 
 // expertRanks is the number of ranks that whole experts are spread over; 0 without expert parallelism.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -62,6 +63,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		Flags:                     flagvalue.KeepNames(o.flags()),
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+		Commands:                  []*cli.Command{p.tokenize(os.Stdin)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return exit.AsUsage(fmt.Errorf("unexpected argument %q: fpmbench takes flags only", c.Args().First()))
