@@ -12,8 +12,8 @@ type Engine struct {
 	Speculative  *struct{}           `json:"speculative"` // null: no speculative decoding
 	Graph        *EngineGraph        `json:"graph,omitempty"`
 	Versions     *EngineVersions     `json:"versions,omitempty"`
-	Resolved     *struct{}           `json:"resolved"`   // null until the worker probe
-	Resolution   string              `json:"resolution"` // pending_worker_probe
+	Resolved     *struct{}           `json:"resolved"`             // null until the worker probe
+	Resolution   string              `json:"resolution,omitempty"` // pending_worker_probe; "" when the capture failed
 	CaptureError string              `json:"capture_error,omitempty"`
 }
 

@@ -39,6 +39,8 @@ type options struct {
 	expertParallel                  bool
 	single, strict, overwrite       bool
 	dryRun                          bool
+	serve                           string
+	graphMetrics                    bool
 	workerID                        string
 }
 
@@ -97,6 +99,8 @@ func (o *options) flags() []cli.Flag {
 		&cli.StringFlag{Name: "output-path", Aliases: []string{"benchmark-output-path"}, Destination: &o.outputPath, EnvVars: env("FPM_OUTPUT_PATH", "DYN_BENCHMARK_OUTPUT_PATH"), Usage: "`FILE` of rank 0 (default fpm-results/<run id>/benchmark.json)"},
 		&cli.StringFlag{Name: "output-override", Hidden: true, Destination: &o.outputOverride, EnvVars: env("DYN_FPM_BENCHMARK_OUTPUT_PATH")},
 		&cli.StringFlag{Name: "probe-path", Destination: &o.probePath, EnvVars: env("FPM_PROBE_PATH"), Usage: "`FILE` of the worker-probe sidecar (default beside the merged document)"},
+		&cli.StringFlag{Name: "serve", Destination: &o.serve, EnvVars: env("FPM_SERVE"), Usage: "after the run, serve the documents over HTTP at `ADDR` until a signal comes; a port alone is on the loopback interface"},
+		&cli.BoolFlag{Name: "cudagraph-metrics", Destination: &o.graphMetrics, EnvVars: env("FPM_CUDAGRAPH_METRICS"), Usage: "leave the report of dispatched graphs on after the run; during it, it is on anyway"},
 		&cli.BoolFlag{Name: "overwrite", Destination: &o.overwrite, EnvVars: env("FPM_OVERWRITE"), Usage: "delete files of an earlier run under the same names"},
 		&cli.GenericFlag{Name: "timeout", Aliases: []string{"benchmark-timeout"}, Value: &o.timeout, EnvVars: env("FPM_TIMEOUT", "DYN_BENCHMARK_TIMEOUT"), Usage: "stop at the next point after `D`, in seconds or as 15m"},
 		&cli.BoolFlag{Name: "collect-imbalanced", Aliases: []string{"benchmark-collect-imbalanced"}, Destination: &o.collectImbalanced, EnvVars: env("FPM_COLLECT_IMBALANCED", "DYN_BENCHMARK_COLLECT_IMBALANCED"), Usage: "keep explicit points whose requests differ in length"},

@@ -42,6 +42,22 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 		}
 		defer func() { err = errors.Join(err, output.Close()) }()
 	}
+	var serving *server
+	if o.serve != "" && world.Rank() == 0 {
+		if serving, err = listen(ctx, o.serve); err != nil {
+			return err
+		}
+		defer func() { //nolint:contextcheck // closing is bounded, also when ctx has ended
+			err = errors.Join(err, serving.close())
+		}()
+	}
+	graph := bench.NewGraphMetrics(o.graphMetrics)
+	graph.Enable()
+	defer graph.Disable()
+	pl.bench.GraphMetrics = graph
+	if err := world.Handle(bench.GraphMetricsMethod, graph.Handle); err != nil {
+		return err
+	}
 	if groups, err = bench.NewGroups(ctx, world, sizes, bench.StepLimit); err != nil {
 		return err
 	}
@@ -60,11 +76,11 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	pl.bench.Own = own
 	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: pl.model, WeightSeed: o.seed(),
 		DPSize: pl.topology.DP, Sizes: sizes, Version: version})
-	return p.lead(ctx, o, pl, engine, groups, runID, own, stopper)
+	return p.lead(ctx, o, pl, engine, groups, runID, own, stopper, serving)
 }
 
 // lead runs the benchmark on the leader of a DP rank and publishes what came of it.
-func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, groups *bench.Groups, runID string, own *own, stopper *stopper) error {
+func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, groups *bench.Groups, runID string, own *own, stopper *stopper, serving *server) error {
 	leaders := groups.Leaders
 	var bar *progress
 	if leaders.Rank() == 0 {
@@ -89,9 +105,14 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		}
 		return errors.Join(err, werr)
 	}
-	published, err := bench.Publish(ctx, groups.World, leaders, doc, pl.bench.OutputPath, o.probePath, p.log)
+	published, err := bench.Publish(ctx, doc, bench.Publication{World: groups.World, Leaders: leaders, Base: pl.bench.OutputPath, ProbePath: o.probePath, Logger: p.log})
 	if err != nil {
 		return err
+	}
+	if leaders.Rank() == 0 {
+		if err := pl.bench.GraphMetrics.Restore(ctx, groups.World); err != nil {
+			p.log.Warn("after the run", "error", err)
+		}
 	}
 	if err := engine.Close(); err != nil { // lets the other workers go
 		return err
@@ -101,6 +122,15 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	}
 	if leaders.Rank() == 0 {
 		if err := p.summary(doc, published); err != nil {
+			return err
+		}
+	}
+	if serving != nil && !stopper.signalled() {
+		serving.metrics.Show(published.Metrics)
+		p.log.Info("serving the documents until a signal comes", "url", "http://"+serving.address+"/"+bench.MetricsMethod)
+		stop := make(chan struct{})
+		stopper.use(func() { close(stop) })
+		if err := serving.wait(ctx, stop); err != nil {
 			return err
 		}
 	}

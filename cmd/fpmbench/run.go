@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/gpu"
 )
 

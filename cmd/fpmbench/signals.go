@@ -66,6 +66,13 @@ func (s *stopper) reason() string {
 	return "signal: " + s.asked.String()
 }
 
+// signalled reports whether a signal came.
+func (s *stopper) signalled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked != nil
+}
+
 // close stops listening.
 func (s *stopper) close() {
 	close(s.done)

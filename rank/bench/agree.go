@@ -26,22 +26,29 @@ func (s *Session) agreeCapacity(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	type message struct {
-		Capacity   artifact.Capacity
-		Invariants []byte
-	}
 	text, err := artifact.Canonical(invariants)
 	if err != nil {
 		return err
 	}
-	all, err := collective.AllGather(ctx, s.leaders, message{own, text})
+	engine, err := s.engineIdentity()
+	if err != nil {
+		return err
+	}
+	all, err := collective.AllGather(ctx, s.leaders, capacityMessage{own, text, engine})
 	if err != nil {
 		return fmt.Errorf("bench: agree on the capacity: %w", err)
 	}
-	common := own
+	common, first := own, -1
 	for rank, m := range all {
 		if m.Capacity.Invariants != all[0].Capacity.Invariants {
-			return fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[0].Invariants, m.Invariants, rank))
+			return fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[0].Invariants, m.Invariants, 0, rank))
+		}
+		switch {
+		case len(m.Engine) == 0:
+		case first < 0:
+			first = rank
+		case string(m.Engine) != string(all[first].Engine):
+			return fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[first].Engine, m.Engine, first, rank))
 		}
 		c := m.Capacity
 		common.MaxModelLen = min(common.MaxModelLen, c.MaxModelLen)
@@ -59,11 +66,26 @@ func (s *Session) agreeCapacity(ctx context.Context) error {
 	return nil
 }
 
+// capacityMessage is what a rank tells the others before the grid is planned.
+type capacityMessage struct {
+	Capacity   artifact.Capacity
+	Invariants []byte
+	Engine     []byte // empty when the engine block could not be captured whole
+}
+
+// engineIdentity is the engine block that all ranks must share; nil for one that could not be captured.
+func (s *Session) engineIdentity() ([]byte, error) {
+	if s.cfg.Engine.CaptureError != "" {
+		s.cfg.Logger.Warn("the engine block is incomplete", "capture_error", s.cfg.Engine.CaptureError)
+		return nil, nil
+	}
+	return artifact.Canonical(map[string]any{"engine": s.cfg.Engine})
+}
+
 // invariants is everything that has to be the same on all ranks, by name.
 func (s *Session) invariants() (map[string]any, error) {
 	config := s.cfg.config()
 	config.OutputPath = ""
-	engine := s.cfg.Engine
 	points := ""
 	if m := s.cfg.Manifest; m != nil {
 		var err error
@@ -74,12 +96,12 @@ func (s *Session) invariants() (map[string]any, error) {
 	return map[string]any{
 		"config": config, "points": points, "block_size": s.cfg.BlockSize, "prefix_caching": s.cfg.PrefixCaching,
 		"cudagraph_mode": s.cfg.Graph.Mode, "cudagraph_capture_sizes": s.cfg.Graph.Sizes,
-		"prefill_real_seed": s.cfg.PrefillRealSeed, "measurement_protocol": s.cfg.protocol(), "engine": engine, "text": s.cfg.textIdentity(),
+		"prefill_real_seed": s.cfg.PrefillRealSeed, "measurement_protocol": s.cfg.protocol(), "text": s.cfg.textIdentity(),
 	}, nil
 }
 
-// difference names the first setting in which a rank differs from rank 0.
-func difference(reference, other []byte, rank int) error {
+// difference names the first setting in which a rank differs from another one.
+func difference(reference, other []byte, from, rank int) error {
 	var a, b map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(reference, &a), json.Unmarshal(other, &b)); err != nil {
 		return err
@@ -94,12 +116,12 @@ func difference(reference, other []byte, rank int) error {
 			}
 		}
 		if key == "" {
-			return fmt.Errorf("rank %d: %s differs from rank 0", rank, path)
+			return fmt.Errorf("rank %d: %s differs from rank %d", rank, path, from)
 		}
 		path += "." + key
 		var x, y map[string]json.RawMessage
 		if json.Unmarshal(a[key], &x) != nil || json.Unmarshal(b[key], &y) != nil || x == nil || y == nil {
-			return fmt.Errorf("%s is %s on rank 0 and %s on rank %d", path[1:], a[key], b[key], rank)
+			return fmt.Errorf("%s is %s on rank %d and %s on rank %d", path[1:], a[key], from, b[key], rank)
 		}
 		a, b = x, y
 	}

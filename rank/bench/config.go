@@ -44,6 +44,8 @@ type Config struct {
 	Engine   artifact.Engine // provenance, without parallel.data_parallel_rank
 	Own      any             // the project's own evidence of this rank, for the member "fpmrun"
 
+	GraphMetrics *GraphMetrics // whether records say what steps were dispatched as; nil: they do
+
 	Logger   *slog.Logger
 	Progress func(Progress) // called after each real point on the leader of DP rank 0; nil: not called
 }

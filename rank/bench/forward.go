@@ -71,22 +71,30 @@ func records(point *artifact.Point, id identity, firstForward int, b *batch, out
 			from, basis = outs[k-1].Arrival, artifact.InterOutput
 		}
 		begin, end := artifact.Float(gpu.Seconds(from)), artifact.Float(gpu.Seconds(outs[k].Arrival))
-		dispatch := outs[k].Dispatch
 		raw[k] = artifact.FPM{
 			Version: 1, WorkerID: id.worker, DPRank: id.dpRank, CounterID: point.BenchmarkID, WallTime: end - begin,
 			Scheduled: scheduled(&b.steps[k], b.decode),
 			Sample: &artifact.Sample{
 				SampleIndex: k, ForwardIndex: firstForward + k,
 				Timing:    artifact.Timing{Basis: basis, Start: &begin, End: end},
-				Cudagraph: artifact.ObservedGraph(string(dispatch.Mode), dispatch.Unpadded, dispatch.Padded),
+				Cudagraph: observedGraph(outs[k].Dispatch, id.graphMetrics),
 			},
 		}
 	}
 	return raw
 }
 
+// observedGraph is what a record says of a step's dispatch: nothing while the metrics are off and when the engine does not tell all of it.
+func observedGraph(d gpu.Dispatch, metrics *GraphMetrics) artifact.Cudagraph {
+	if !metrics.On() || d.Mode == "" || d.Padded < d.Unpadded {
+		return artifact.Cudagraph{Status: "unavailable"}
+	}
+	return artifact.ObservedGraph(string(d.Mode), d.Unpadded, d.Padded)
+}
+
 // identity is what a rank's records say about who made them.
 type identity struct {
-	worker string
-	dpRank int
+	worker       string
+	dpRank       int
+	graphMetrics *GraphMetrics
 }

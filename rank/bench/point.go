@@ -40,9 +40,19 @@ func (s *Session) measure(ctx context.Context, point artifact.Point) error {
 	if err != nil {
 		return err
 	}
+	return s.conclude(p, record, results)
+}
+
+// conclude comes to the group's verdict on a point that ran, the same on every rank, and keeps the result.
+func (s *Session) conclude(p *prepared, record entry, results []artifact.RankResult) error {
+	if offByBatch(p, results) {
+		if err := rekey(p, results); err != nil {
+			return err
+		}
+	}
 	reason, rank := s.validate(&p.point, results)
 	switch {
-	case point.Replica():
+	case p.point.Replica():
 		record.observed(p.batch.steps, p.batch.decode)
 		record.validated(reason, rank)
 		return nil

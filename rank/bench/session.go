@@ -50,6 +50,9 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 	if err != nil {
 		return nil, err
 	}
+	if cfg.GraphMetrics == nil {
+		cfg.GraphMetrics = NewGraphMetrics(true)
+	}
 	rank := leaders.Rank()
 	content, err := cfg.content(rank)
 	if err != nil {
@@ -57,7 +60,7 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 	}
 	s := &Session{
 		cfg: cfg, engine: engine, leaders: leaders, cache: cache,
-		id:      identity{worker: cfg.WorkerID, dpRank: rank},
+		id:      identity{worker: cfg.WorkerID, dpRank: rank, graphMetrics: cfg.GraphMetrics},
 		content: content, shape: artifact.Shape,
 		forward: forward{engine: engine, depth: engine.Info().Depth, limit: ownLimit},
 		chains:  map[string]int{},
