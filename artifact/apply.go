@@ -11,7 +11,7 @@ func (m *Merged) HasEngine() bool { return m.members["engine"] != nil }
 // WithProbe is the merged document with what the worker probe resolved in its engine block, as it is served from memory; the document
 // itself and files are left as they are. Without an engine block there is nothing to resolve.
 func (m *Merged) WithProbe(v View) (*Merged, error) {
-	out := &Merged{Warnings: m.Warnings, members: members{}}
+	out := &Merged{Warnings: m.Warnings, members: members{}, results: m.results}
 	for key, raw := range m.members {
 		out.members[key] = raw
 	}

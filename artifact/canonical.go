@@ -36,20 +36,6 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// decodeTree reads JSON into maps, slices, strings, bools, nil and json.Number, which keeps every digit.
-func decodeTree(text []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	var tree any
-	if err := dec.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("artifact: not JSON near byte %d: %w", dec.InputOffset(), err)
-	}
-	if rest := bytes.TrimLeft(text[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return nil, fmt.Errorf("artifact: more data after the JSON value, at byte %d", len(text)-len(rest))
-	}
-	return tree, nil
-}
-
 func appendCanonical(b []byte, v any) ([]byte, error) {
 	var err error
 	switch v := v.(type) {

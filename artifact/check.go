@@ -76,13 +76,15 @@ func (d *Document) checkRank() []Violation {
 
 // groups checks all groups of a document and that their ids are 1 to n.
 func (g *groupRules) groups(d *Document, found *violations) {
-	for i, raw := range d.groups {
-		tree, err := decodeTree(raw)
+	i := 0
+	for tree, err := range decodeAll(d.groups) {
+		path := fmt.Sprintf("$.iteration_groups[%d]", i)
+		i++
 		if err != nil {
-			found.add(fmt.Sprintf("$.iteration_groups[%d]", i), "%v", err)
+			found.add(path, "%v", err)
 			continue
 		}
-		g.group(node{path: fmt.Sprintf("$.iteration_groups[%d]", i), value: tree, ok: true, found: found})
+		g.group(node{path: path, value: tree, ok: true, found: found})
 	}
 	for id := 1; id <= len(d.groups); id++ {
 		if !g.ids[id] {
@@ -199,18 +201,19 @@ func (d *Document) checkFlat(size int) []Violation {
 		found.add("$.results", "want %d rows, one for each rank of each group, got %d", len(d.groups)*size, len(d.results))
 		return found
 	}
-	rows, err := flatten([]*Document{{Path: d.Path, head: map[string]any{"dp": map[string]any{"rank": json.Number("-1")}}, groups: d.groups}})
+	groups, err := d.groupTexts()
 	if err != nil {
-		found.add("$.results", "%v", err)
+		found.add("$.iteration_groups", "%v", err)
 		return found
 	}
+	rows := flatten(groups, nil)
 	if len(rows) != len(d.results) {
 		found.add("$.iteration_groups", "want %d records in each group's rank_results", size)
 		return found
 	}
 	for i, raw := range d.results {
 		var got, want map[string]json.RawMessage
-		if json.Unmarshal(raw, &got) != nil || json.Unmarshal(rows[i], &want) != nil ||
+		if json.Unmarshal(raw, &got) != nil || json.Unmarshal(rows[i].text(), &want) != nil ||
 			!equalRaw(got["point"], want["point"]) || !equalRaw(got["fpms"], want["fpms"]) {
 			found.add(fmt.Sprintf("$.results[%d]", i), "differs from the group's record of that rank")
 		}

@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-
-	"github.com/klauspost/compress/zstd"
+	"sync"
 )
 
 // Document is a rank or merged document as it was read: the long lists stay in their original text, element by
@@ -19,28 +16,12 @@ type Document struct {
 	head    map[string]any // every member but results and iteration_groups, decoded
 	results []json.RawMessage
 	groups  []json.RawMessage
+
+	groupTexts func() ([]groupText, error) // groups taken apart, once
 }
 
 // ErrNotReady marks a file that is missing, empty or not whole yet.
 var ErrNotReady = errors.New("artifact: not there yet")
-
-// ReadFile reads a file, plain or zstd-compressed (".zst"), as it is.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if !strings.HasSuffix(path, ".zst") {
-		return io.ReadAll(f)
-	}
-	z, err := zstd.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("artifact: read %q: %w", path, err)
-	}
-	defer z.Close()
-	return io.ReadAll(z)
-}
 
 // ReadDocument reads a rank or merged document. The error is ErrNotReady when the file is missing, empty or cut short.
 func ReadDocument(path string) (*Document, error) {
@@ -88,6 +69,7 @@ func ParseDocument(path string, text []byte) (*Document, error) {
 	if d.groups, err = listElements(d.members["iteration_groups"]); err != nil {
 		return nil, fmt.Errorf("artifact: %q: iteration_groups: %w", path, err)
 	}
+	d.groupTexts = sync.OnceValues(d.takeGroups)
 	return d, nil
 }
 

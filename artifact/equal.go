@@ -36,9 +36,9 @@ func equalNumber(a, b json.Number) bool {
 	return errX == nil && errY == nil && x == y && (intX != nil || intY != nil)
 }
 
-// equalRaw is equalTree on text; equal bytes are equal without decoding.
+// equalRaw is equalTree on text; equal tokens are equal without decoding.
 func equalRaw(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
+	if bytes.Equal(a, b) || sameText(a, b) {
 		return true
 	}
 	x, errX := decodeTree(a)

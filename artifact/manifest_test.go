@@ -35,7 +35,7 @@ func TestManifestRules(t *testing.T) {
 		{"unknown top-level key", `{"schema_version":1,"prefill":[],"decode":[],"x":1}`, "x: unknown key"},
 		{"version 4", `{"schema_version":4,"prefill":[],"decode":[]}`, "want 1, 2 or 3, got 4"},
 		{"no decode list", `{"schema_version":1,"prefill":[]}`, "decode: missing"},
-		{"not JSON", `{"schema_version":1,`, "not JSON near byte"},
+		{"not JSON", `{"schema_version":1,`, "not JSON at byte"},
 		{"two documents", `{"schema_version":1,"prefill":[],"decode":[]} {}`, "more data"},
 	} {
 		if _, err := ParseManifest([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

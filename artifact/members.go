@@ -1,7 +1,7 @@
 package artifact
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -21,27 +21,32 @@ var memberOrder = []string{
 }
 
 // MarshalJSON implements json.Marshaler.
-func (m members) MarshalJSON() ([]byte, error) {
-	keys := slices.Sorted(maps.Keys(m))
+func (m members) MarshalJSON() ([]byte, error) { return m.pieces(nil).text(), nil }
+
+// pieces is the object's text. long holds members that are in pieces themselves; m has the others.
+func (m members) pieces(long map[string]pieces) pieces {
+	keys := slices.AppendSeq(slices.Sorted(maps.Keys(m)), maps.Keys(long))
 	place := func(key string) int {
 		if i := slices.Index(memberOrder, key); i >= 0 {
 			return i
 		}
 		return len(memberOrder)
 	}
-	slices.SortStableFunc(keys, func(a, b string) int { return place(a) - place(b) })
-	var b bytes.Buffer
-	b.WriteByte('{')
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Or(place(a)-place(b), cmp.Compare(a, b)) })
+	p := pieces{[]byte("{")}
 	for i, key := range keys {
+		var name []byte
 		if i > 0 {
-			b.WriteByte(',')
+			name = append(name, ',')
 		}
-		b.Write(appendASCII(nil, key))
-		b.WriteByte(':')
-		b.Write(m[key])
+		p = append(p, append(appendASCII(name, key), ':'))
+		if value, ok := long[key]; ok {
+			p = append(p, value...)
+		} else {
+			p = append(p, m[key])
+		}
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return append(p, []byte("}"))
 }
 
 // set encodes a member.
@@ -51,16 +56,4 @@ func (m members) set(key string, v any) error {
 		m[key] = text
 	}
 	return err
-}
-
-// join writes elements as a JSON list.
-func join(elements []json.RawMessage) json.RawMessage {
-	b := []byte{'['}
-	for i, e := range elements {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, e...)
-	}
-	return append(b, ']')
 }

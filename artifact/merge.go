@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // Merged is a merged document in its text.
 type Merged struct {
 	Warnings []string // degraded ranks
-	members  members
+	members  members  // all but the results
+	results  pieces
 }
 
 // MarshalJSON implements json.Marshaler.
-func (m *Merged) MarshalJSON() ([]byte, error) { return m.members.MarshalJSON() }
+func (m *Merged) MarshalJSON() ([]byte, error) { return m.pieces().text(), nil }
+
+func (m *Merged) pieces() pieces { return m.members.pieces(map[string]pieces{"results": m.results}) }
 
 // Merge joins the documents of one run's DP ranks. They may come in any order; ranks that are not among them are
 // taken from the synchronized groups and listed as not loaded. Any document that breaks a rule, and any
@@ -51,8 +55,14 @@ func Merge(docs []*Document, outputPath string) (*Merged, error) {
 	if err := violated(reference, found); err != nil {
 		return nil, err
 	}
-	for _, d := range docs {
-		if err := violated(d, d.against(reference, rules)); err != nil {
+	against := make([]violations, len(docs))
+	var all sync.WaitGroup
+	for i, d := range docs {
+		all.Go(func() { against[i] = d.against(reference, rules) })
+	}
+	all.Wait()
+	for i, d := range docs {
+		if err := violated(d, against[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -153,11 +163,16 @@ func build(docs []*Document, rules *groupRules, outputPath string) (*Merged, err
 			return nil, err
 		}
 	}
-	results, err := flatten(docs)
+	delete(m.members, "results")
+	groups, err := reference.groupTexts()
 	if err != nil {
 		return nil, err
 	}
-	m.members["results"] = join(results)
+	regimes, err := seedRegimes(docs)
+	if err != nil {
+		return nil, err
+	}
+	m.results = joined(flatten(groups, regimes))
 	return m, nil
 }
 

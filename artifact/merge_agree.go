@@ -93,11 +93,14 @@ func (d *Document) against(reference *Document, rules *groupRules) violations {
 
 // localResults checks that each row of results is this rank's entry in the group of the same id.
 func (d *Document) localResults(found *violations) {
-	groups := make(map[int]groupText, len(d.groups))
-	for _, raw := range d.groups {
-		if g, err := newGroupText(raw); err == nil {
-			groups[g.id] = g
-		}
+	texts, err := d.groupTexts()
+	if err != nil {
+		found.add("$.iteration_groups", "%v", err)
+		return
+	}
+	groups := make(map[int]groupText, len(texts))
+	for _, g := range texts {
+		groups[g.id] = g
 	}
 	rank := d.rank()
 	for i, raw := range d.results {

@@ -17,8 +17,8 @@ type groupText struct {
 	ranks []int             // the rank of each
 }
 
-// groupTexts takes the groups of a document apart.
-func (d *Document) groupTexts() ([]groupText, error) {
+// takeGroups takes the groups of a document apart.
+func (d *Document) takeGroups() ([]groupText, error) {
 	texts := make([]groupText, len(d.groups))
 	for i, raw := range d.groups {
 		g, err := newGroupText(raw)
@@ -81,9 +81,9 @@ func newRowText(raw json.RawMessage) (rowText, error) {
 	return r, nil
 }
 
-// flatten lists every rank's record of every point, by id and then rank, with the rank in the point.
-func flatten(docs []*Document) ([]json.RawMessage, error) {
-	regimes := map[int]map[int]json.RawMessage{} // rank -> benchmark_id -> kv_seed_regime
+// seedRegimes is the kv_seed_regime of each row, by rank and benchmark_id.
+func seedRegimes(docs []*Document) (map[int]map[int]json.RawMessage, error) {
+	regimes := map[int]map[int]json.RawMessage{}
 	for _, d := range docs {
 		of := map[int]json.RawMessage{}
 		for i, raw := range d.results {
@@ -95,21 +95,23 @@ func flatten(docs []*Document) ([]json.RawMessage, error) {
 		}
 		regimes[d.rank()] = of
 	}
-	groups, err := docs[0].groupTexts()
-	if err != nil {
-		return nil, err
-	}
+	return regimes, nil
+}
+
+// flatten lists every rank's record of every point, by id and then rank, with the rank in the point.
+func flatten(groups []groupText, regimes map[int]map[int]json.RawMessage) []pieces {
+	groups = slices.Clone(groups)
 	slices.SortFunc(groups, func(a, b groupText) int { return cmp.Compare(a.id, b.id) })
-	var rows []json.RawMessage
+	var rows []pieces
 	for _, g := range groups {
 		open := bytes.TrimSuffix(bytes.TrimSpace(g.point), []byte("}"))
 		for i, rank := range g.ranks {
-			row := fmt.Appendf([]byte(`{"point":`), `%s,"dp_rank":%d},"fpms":%s`, open, rank, g.fpms[i])
+			row := pieces{[]byte(`{"point":`), open, fmt.Appendf(nil, `,"dp_rank":%d},"fpms":`, rank), g.fpms[i]}
 			if regime := regimes[rank][g.id]; regime != nil {
-				row = fmt.Appendf(row, `,"kv_seed_regime":%s`, regime)
+				row = append(row, []byte(`,"kv_seed_regime":`), regime)
 			}
-			rows = append(rows, append(row, '}'))
+			rows = append(rows, append(row, []byte("}")))
 		}
 	}
-	return rows, nil
+	return rows
 }

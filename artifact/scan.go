@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,11 +21,22 @@ var errCut = errors.New("the text ends inside a value")
 func (s *scanner) space() {
 	for s.pos < len(s.text) {
 		switch s.text[s.pos] {
-		case ' ', '\t', '\n', '\r':
+		case '\n':
+			s.indentation()
+		case ' ', '\t', '\r':
 			s.pos++
 		default:
 			return
 		}
+	}
+}
+
+// indentation moves behind a newline and most of the spaces after it, eight at a time: of an indented text they are a third.
+func (s *scanner) indentation() {
+	const spaces = 0x2020202020202020
+	s.pos++
+	for s.pos+8 <= len(s.text) && binary.LittleEndian.Uint64(s.text[s.pos:]) == spaces {
+		s.pos += 8
 	}
 }
 
@@ -53,22 +65,50 @@ func (s *scanner) expect(c byte) error {
 // skipString moves behind the string that begins here.
 func (s *scanner) skipString() error {
 	for s.pos++; ; {
-		i := bytes.IndexAny(s.text[s.pos:], `"\`)
+		i := bytes.IndexByte(s.text[s.pos:], '"')
 		if i < 0 {
 			s.pos = len(s.text)
 			return errCut
 		}
+		// Each backslash takes the byte after it along.
+		part := s.text[s.pos : s.pos+i]
 		s.pos += i + 1
-		if s.text[s.pos-1] == '"' {
-			return nil
-		}
-		s.pos++ // what was escaped
-		if s.pos > len(s.text) {
-			s.pos = len(s.text)
-			return errCut
+		for {
+			j := bytes.IndexByte(part, '\\')
+			if j < 0 {
+				return nil
+			}
+			if j+1 == len(part) {
+				break // the quote is escaped
+			}
+			part = part[j+2:]
 		}
 	}
 }
+
+// token consumes the token that begins here: a string, a bracket, a comma, a colon, or what stands up to the next of those.
+func (s *scanner) token() []byte {
+	begin := s.pos
+	switch c := s.text[begin]; {
+	case c == '"':
+		_ = s.skipString() // one that is cut ends with the text
+	case delimits[c]:
+		s.pos++
+	default:
+		for s.pos < len(s.text) && !delimits[s.text[s.pos]] {
+			s.pos++
+		}
+	}
+	return s.text[begin:s.pos]
+}
+
+// delimits holds the bytes that end a number, true, false or null.
+var delimits = func() (set [256]bool) {
+	for _, c := range []byte(" \t\r\n,:{}[]\"") {
+		set[c] = true
+	}
+	return set
+}()
 
 // value returns the text of the value that begins here.
 func (s *scanner) value() (json.RawMessage, error) {
@@ -95,7 +135,13 @@ func (s *scanner) value() (json.RawMessage, error) {
 			if depth < 0 {
 				return s.scalar(begin)
 			}
-		case ',', ' ', '\t', '\n', '\r':
+		case '\n':
+			if depth == 0 {
+				return s.scalar(begin)
+			}
+			s.indentation()
+			continue
+		case ',', ' ', '\t', '\r':
 			if depth == 0 {
 				return s.scalar(begin)
 			}

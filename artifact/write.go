@@ -1,8 +1,6 @@
 package artifact
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,9 +12,15 @@ import (
 // at all: it is written and synced beside it as "<path>.tmp" and renamed. After an error the old file, if there was
 // one, is untouched.
 func WriteFile(path string, document any) (err error) {
-	text, err := encode(document)
-	if err != nil {
-		return fmt.Errorf("artifact: write %q: %w", path, err)
+	var text pieces
+	if long, ok := document.(interface{ pieces() pieces }); ok {
+		text = long.pieces()
+	} else {
+		whole, err := encode(document)
+		if err != nil {
+			return fmt.Errorf("artifact: write %q: %w", path, err)
+		}
+		text = pieces{whole}
 	}
 	temp := path + ".tmp"
 	defer func() {
@@ -28,12 +32,7 @@ func WriteFile(path string, document any) (err error) {
 	if err != nil {
 		return err
 	}
-	var pretty bytes.Buffer
-	if err = json.Indent(&pretty, text, "", "  "); err == nil {
-		pretty.WriteByte('\n')
-		_, err = f.Write(pretty.Bytes())
-	}
-	if err == nil {
+	if err = writeIndented(f, text); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

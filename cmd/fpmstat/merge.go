@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,13 +26,10 @@ func merge(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return usage("merge: no file given")
 	}
-	docs := make([]*artifact.Document, c.NArg())
-	for i, path := range c.Args().Slice() {
-		doc, err := artifact.ReadDocument(path)
-		if err != nil {
-			return err
-		}
-		docs[i] = doc
+	debug.SetGCPercent(20) // nearly all of the memory is the documents' text, which stays
+	docs, err := artifact.ReadDocuments(c.Args().Slice())
+	if err != nil {
+		return err
 	}
 	merged, err := artifact.Merge(docs, c.String("output"))
 	if err != nil {

@@ -46,7 +46,13 @@ func Publish(ctx context.Context, doc *artifact.Rank, p Publication) (Published,
 	}
 	docs := make([]*artifact.Document, len(texts))
 	for rank, text := range texts {
-		if docs[rank], err = artifact.ParseDocument(artifact.RankPath(p.Base, rank), text); err != nil {
+		path := artifact.RankPath(p.Base, rank)
+		if rank == 0 {
+			docs[rank], err = artifact.ParseDocument(path, text)
+		} else {
+			docs[rank], _, err = docs[0].Sibling(path, text)
+		}
+		if err != nil {
 			return out, err
 		}
 	}
