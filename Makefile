@@ -71,6 +71,7 @@ bench: build
 
 # Speed beside the peers that this machine has: MPI libraries and Gloo.
 bench-peers: build
+	scripts/bench-launch.py
 	scripts/bench-collectives.sh
 
 # The message with which an engine's leader starts a step on its workers, beside Open MPI's broadcast of as many bytes.
