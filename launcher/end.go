@@ -27,6 +27,8 @@ type End struct {
 	Reason string // why the launcher stopped the job, when it did: a signal or its timeout
 	Exits  []Exit // of the ranks that ended, in the order of their ends
 	Err    error  // the launcher's own failure
+
+	text string // the last line about it
 }
 
 // Exit is how one rank ended.

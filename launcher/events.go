@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fpmrun/fpmrun/collective/state"
 	"github.com/fpmrun/fpmrun/launcher/machine"
 )
 
@@ -28,6 +27,7 @@ type Event struct {
 	Rank    *int         `json:"rank,omitempty"`
 	PID     int          `json:"pid,omitempty"`
 	Host    string       `json:"host,omitempty"`
+	Node    *int         `json:"node,omitempty"`    // of a job on several nodes: the number of the rank's
 	CPUs    machine.CPUs `json:"cpus,omitempty"`    // that the rank is bound to
 	GPUs    []string     `json:"gpus,omitempty"`    // UUIDs of the rank's own
 	Seconds float64      `json:"seconds,omitempty"` // since the attempt began; of timeout, the limit
@@ -167,13 +167,19 @@ func (w *watch) lookForJoins() {
 
 // lookForJoin tells once that a rank has found the others.
 func (w *watch) lookForJoin(rank int) {
-	if w.events == nil || w.joined[rank] {
+	if w.events == nil || w.joined[rank] || w.nodeOf(rank) != nil {
 		return
 	}
-	snap, err := w.folder.state(rank)
-	if err == nil && (snap.Phase == state.Joined || snap.Phase == state.Left) {
+	if pid, ok := w.folder.joined(rank); ok {
+		w.tellJoined(rank, pid)
+	}
+}
+
+// tellJoined tells once that a rank has found the others.
+func (w *watch) tellJoined(rank, pid int) {
+	if !w.joined[rank] {
 		w.joined[rank] = true
-		w.event("joined", rank, Event{PID: snap.PID, Seconds: time.Since(w.began).Seconds()})
+		w.event("joined", rank, Event{PID: pid, Seconds: time.Since(w.began).Seconds()})
 	}
 }
 

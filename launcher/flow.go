@@ -154,3 +154,20 @@ func (l *link) take(flow uint32) ([]byte, bool) {
 	a.chunks, a.size = a.chunks[1:], a.size-len(chunk)
 	return chunk, true
 }
+
+// expect makes a flow known before its first piece comes, so that cut ends it.
+func (l *link) expect(flow uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.incoming(flow)
+}
+
+// cut ends a flow of which no more will come.
+func (l *link) cut(flow uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.coming[flow]; a != nil {
+		a.over = true
+		l.changed.Broadcast()
+	}
+}

@@ -17,8 +17,9 @@ type folder struct {
 	job  *state.Job
 }
 
-// newFolder makes the folder below XDG_RUNTIME_DIR or the temporary folder, readable by this user only.
-func newFolder(environ []string, ranks int) (f *folder, err error) {
+// newFolder makes the folder below XDG_RUNTIME_DIR or the temporary folder, readable by this user only. The token is a fresh one
+// where none is given.
+func newFolder(environ []string, ranks int, token string) (f *folder, err error) {
 	base := lookup(environ, "XDG_RUNTIME_DIR")
 	if info, err := os.Stat(base); base == "" || err != nil || !info.IsDir() {
 		base = tempDir(environ)
@@ -34,11 +35,10 @@ func newFolder(environ []string, ranks int) (f *folder, err error) {
 			f = nil
 		}
 	}()
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, err
+	if token == "" {
+		token = newToken()
 	}
-	if err := os.WriteFile(f.token(), []byte(hex.EncodeToString(secret)), 0o600); err != nil {
+	if err := os.WriteFile(f.token(), []byte(token), 0o600); err != nil {
 		return nil, err
 	}
 	if err := state.Create(f.pages(), ranks); err != nil {
@@ -46,6 +46,13 @@ func newFolder(environ []string, ranks int) (f *folder, err error) {
 	}
 	f.job, err = state.CreateJob(f.jobPage(), ranks)
 	return f, err
+}
+
+// newToken is a fresh secret of a job.
+func newToken() string {
+	secret := make([]byte, 32)
+	rand.Read(secret) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(secret)
 }
 
 // tempDir is the folder for temporary files.

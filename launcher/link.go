@@ -55,6 +55,7 @@ type link struct {
 	mu      sync.Mutex
 	changed sync.Cond // something below did
 	waiting [][]byte  // frames to write
+	writing bool      // earlier ones are being written
 	credit  map[uint32]int
 	unwant  map[uint32]bool // flows that the other side does not want any more
 	coming  map[uint32]*arriving
@@ -166,7 +167,7 @@ func (l *link) write() {
 			l.changed.Wait()
 		}
 		frames, over := net.Buffers(l.waiting), l.err != nil
-		l.waiting = nil
+		l.waiting, l.writing = nil, !over
 		l.mu.Unlock()
 		if over {
 			return
@@ -175,6 +176,19 @@ func (l *link) write() {
 			l.end(err)
 			return
 		}
+		l.mu.Lock()
+		l.writing = false
+		l.changed.Broadcast()
+		l.mu.Unlock()
+	}
+}
+
+// flush waits until what was sent before is written.
+func (l *link) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for (len(l.waiting) > 0 || l.writing) && l.err == nil {
+		l.changed.Wait()
 	}
 }
 

@@ -54,10 +54,10 @@ type Segment struct {
 type Options struct {
 	Segments  []Segment
 	Topology  env.Topology // 0 factors are derived; the zero value leaves the choice to the program
-	Environ   []string     // of the caller
+	Environ   []string     `json:"-"` // of the caller
 	Env       []string     // NAME=VALUE for every rank
 	Resources Resources    // what ranks get of the machine
-	Siblings  string       // folder in which programs named fpm* are looked up first; "" is none
+	Siblings  string       `json:"-"` // folder in which programs named fpm* are looked up first; "" is none
 
 	Stdin        int            // rank that reads the caller's stdin; StdinAll or StdinNone
 	Timeout      time.Duration  // limit of the whole job; 0 is none
@@ -79,6 +79,8 @@ type Options struct {
 	Show        []int         // ranks that reach the console; nil is all
 	SlowConsole ConsolePolicy // "" is Block
 	OutputSpill int64         // bytes of the job's output that may wait on disk for a slow console, beside 1 MiB a rank in memory
+
+	Nodes Nodes `json:"-"` // how it runs on several nodes
 
 	Status time.Duration // interval of the line of liveness; 0 is none
 
@@ -111,17 +113,16 @@ type Streams struct {
 }
 
 // validate fills defaults in and reports every problem at once.
-func (o *Options) validate() error {
+func (o *Options) validate(l layout) error {
 	var errs []error
 	if len(o.Segments) == 0 {
 		errs = append(errs, errors.New("no program given"))
 	}
-	ranks := 0
+	ranks := l.World
 	for _, s := range o.Segments {
-		if s.Ranks < 1 {
+		if s.Ranks < 1 && l.Nodes == 1 { // one of several nodes may have no rank of a program
 			errs = append(errs, fmt.Errorf("-np %d: want at least 1 rank", s.Ranks))
 		}
-		ranks += s.Ranks
 	}
 	if o.Stdin < StdinAll || o.Stdin >= max(ranks, 1) {
 		errs = append(errs, fmt.Errorf("--stdin %d: want a rank from 0 to %d, all or none", o.Stdin, ranks-1))

@@ -196,7 +196,7 @@ func (p *Plan) apply(at *machine.Placement) {
 	}
 	p.Warnings = at.Warnings
 	if p.options.Resources.Report {
-		p.bindings = at.Report()
+		p.bindings = at.Report(p.part.First)
 	}
 	sharers := map[string]int{}
 	for _, place := range at.Ranks {
@@ -204,7 +204,7 @@ func (p *Plan) apply(at *machine.Placement) {
 	}
 	for i := range p.Ranks {
 		r, place := &p.Ranks[i], at.Ranks[i]
-		r.CPUs, r.GPUs, r.gpuNames = place.CPUs, place.GPUs, place.Names
+		r.CPUs, r.GPUs, r.GPUNames = place.CPUs, place.GPUs, place.Names
 		if place.See != nil {
 			r.Env = append(r.Env, cudaVisible+"="+strings.Join(place.See, ","), cudaOrder+"=PCI_BUS_ID")
 		}

@@ -17,6 +17,7 @@ import (
 // Rank is one process of a plan.
 type Rank struct {
 	Rank int      `json:"rank"`
+	Node int      `json:"node,omitempty"`
 	Path string   `json:"path"`
 	Args []string `json:"args"` // argv, the program's name first
 	Env  []string `json:"env"`  // what is added to the job's environment; the paths of the job's files come when it starts
@@ -25,7 +26,7 @@ type Rank struct {
 	CPUs machine.CPUs `json:"cpus,omitempty"` // that it is bound to; none: all that are allowed
 	GPUs []string     `json:"gpus,omitempty"` // UUIDs of its own
 
-	gpuNames []string // of these, for people
+	GPUNames []string `json:"gpu_names,omitempty"` // of these, for people
 }
 
 // Plan is a job that was checked and not started.
@@ -34,10 +35,12 @@ type Plan struct {
 	Topology env.Topology `json:"topology"`
 	Ranks    []Rank       `json:"ranks"`
 	Warnings []string     `json:"warnings,omitempty"` // about the placement
+	Step     []string     `json:"step,omitempty"`     // command that starts the nodes' agents
 
 	bindings []string // where each rank runs, as it was asked to report
 	environ  []string // environment that all ranks share
 	options  Options
+	part     part // of a job over several nodes
 }
 
 // NewPlan checks options, finds the programs and lays the ranks out.
@@ -46,34 +49,48 @@ func NewPlan(o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	id := make([]byte, 16)
-	if _, err := rand.Read(id); err != nil {
-		return nil, err
-	}
-	p := &Plan{RunID: hex.EncodeToString(id), options: o}
-	world := 0
+	ranks := 0
 	for _, s := range o.Segments {
-		world += s.Ranks
+		ranks += s.Ranks
 	}
+	return o.lay(at, alone(ranks), newRunID())
+}
+
+// newRunID names a launch.
+func newRunID() string {
+	id := make([]byte, 16)
+	rand.Read(id) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(id)
+}
+
+// lay lays the ranks of this node out, the placement of which is at.
+func (o Options) lay(at *machine.Placement, l layout, runID string) (*Plan, error) {
+	if err := o.validate(l); err != nil {
+		return nil, err
+	}
+	p := &Plan{RunID: runID, options: o, part: part{layout: l}}
+	world, local := l.World, 0
+	for _, s := range o.Segments {
+		local += s.Ranks
+	}
+	var err error
 	if o.Topology != (env.Topology{}) {
 		if p.Topology, err = o.Topology.Resolve(world); err != nil {
 			return nil, fmt.Errorf("-np %d: %w; %s", world, err, fits(o.Topology.Ranks(), world))
 		}
 	}
-	p.environ = merge(shares(env.Strip(o.Environ), world), o.Env)
+	p.environ = merge(shares(env.Strip(o.Environ), local), o.Env)
 	for _, s := range o.Segments {
 		path, err := lookUp(s.Program, lookup(merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
 		if err != nil {
 			return nil, err
 		}
 		for range s.Ranks {
-			rank := len(p.Ranks)
-			set := env.Set{Rank: rank, WorldSize: world, LocalRank: rank, LocalWorldSize: world, Nodes: 1, Topology: p.Topology, GPUSharers: sharersOf(at, rank),
+			own := len(p.Ranks)
+			rank := l.First + own
+			set := env.Set{Rank: rank, WorldSize: world, LocalRank: own, LocalWorldSize: local, NodeRank: l.Node, Nodes: l.Nodes, Topology: p.Topology, GPUSharers: sharersOf(at, own),
 				RunID: p.RunID, Restarts: o.attempt, MaxRestarts: o.Restarts, JoinTimeout: o.JoinTimeout, Iface: o.Iface, TLS: o.TLS}
-			p.Ranks = append(p.Ranks, Rank{Rank: rank, Path: path, Args: append([]string{s.Program}, s.Args...), Env: append(slices.Clone(s.Env), set.Environ()...), Dir: s.Dir})
+			p.Ranks = append(p.Ranks, Rank{Rank: rank, Node: l.Node, Path: path, Args: append([]string{s.Program}, s.Args...), Env: append(slices.Clone(s.Env), set.Environ()...), Dir: s.Dir})
 		}
 	}
 	p.apply(at)

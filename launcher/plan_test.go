@@ -106,7 +106,7 @@ func TestPlanRefuses(t *testing.T) {
 func TestReserve(t *testing.T) {
 	seen := map[string]bool{}
 	for range 20 {
-		r, err := reserve()
+		r, err := reserveOne(loopback())
 		if err != nil {
 			t.Fatal(err)
 		}

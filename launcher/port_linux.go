@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservation holds a port of the loopback interface for the ranks: bound, so that no other program takes it by accident, and
+// reservation holds a port of an address of this host for the ranks: bound, so that no other program takes it by accident, and
 // not listening, so that rank 0 alone gets the connections.
 type reservation struct {
 	file    *os.File
@@ -24,12 +24,39 @@ type reservation struct {
 // lowestPort is the first port that is tried.
 const lowestPort = 10000
 
-// reserve finds a free port below the range from which the kernel serves outgoing connections.
-func reserve() (*reservation, error) {
-	high := ephemeralStart()
-	host, family := "127.0.0.1", unix.AF_INET
+// reserve finds two free ports of an address, for the rendezvous and torch's store.
+func reserve(host string) (ports []*reservation, err error) {
+	for range 2 {
+		port, err := reserveOne(host)
+		if err != nil {
+			release(ports)
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func release(ports []*reservation) {
+	for _, p := range ports {
+		p.close()
+	}
+}
+
+// loopback is the address on which the ranks of one host meet.
+func loopback() string {
 	if _, err := net.InterfaceByName("lo"); err == nil && !hasIPv4() {
-		host, family = "::1", unix.AF_INET6
+		return "::1"
+	}
+	return "127.0.0.1"
+}
+
+// reserveOne finds a free port below the range from which the kernel serves outgoing connections.
+func reserveOne(host string) (*reservation, error) {
+	high := ephemeralStart()
+	family := unix.AF_INET
+	if strings.Contains(host, ":") {
+		family = unix.AF_INET6
 	}
 	var last error
 	for range 200 {

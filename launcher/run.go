@@ -27,13 +27,19 @@ type watch struct {
 	lines   chan string   // of the launcher's own, on their way to stderr
 	said    chan struct{} // closed when all of them are printed
 
-	live   map[int]int           // rank -> pid
-	left   int                   // ranks that have not ended
-	cpu    map[int]time.Duration // rank -> CPU time at the last report
-	joined map[int]bool          // ranks whose join was told
-	end    End
-	stop   bool // the ranks were told to stop
-	chose  bool // the cause was chosen
+	live   map[int]int  // rank -> pid
+	left   int          // ranks that have not ended
+	joined map[int]bool // ranks whose join was told
+
+	viewer  viewer          // of the ranks here
+	asked   int             // reports so far
+	askings map[int]*asking // by number, those that are not complete
+	blamed  map[int]int     // rank of another node -> rank that its last error names
+	gone    map[int]bool    // ranks that were lost with their node
+
+	end   End
+	stop  bool // the ranks were told to stop
+	chose bool // the cause was chosen
 
 	suspending     *suspension
 	stopped        bool      // this process stopped itself and was not told to go on
@@ -43,7 +49,7 @@ type watch struct {
 }
 
 func newWatch(j *job, c *session) *watch {
-	w := &watch{job: j, session: c, began: time.Now(), live: map[int]int{}, left: len(j.plan.Ranks), joined: map[int]bool{}, cpu: map[int]time.Duration{},
+	w := &watch{job: j, session: c, began: time.Now(), live: map[int]int{}, left: len(j.plan.Ranks), joined: map[int]bool{}, viewer: viewer{j.folder, map[int]time.Duration{}}, askings: map[int]*asking{}, blamed: map[int]int{}, gone: map[int]bool{},
 		over: make(chan struct{}), lines: make(chan string, maxLines), said: make(chan struct{}), grace: &limit{}}
 	var err error
 	if w.host, err = os.Hostname(); err != nil {
@@ -84,6 +90,8 @@ func (w *watch) loop(ctx context.Context) {
 		select {
 		case n := <-notices:
 			w.notice(n)
+		case l := <-w.letters():
+			w.letter(l)
 		case err := <-lost:
 			w.keeperLost(err)
 			return
@@ -100,10 +108,10 @@ func (w *watch) loop(ctx context.Context) {
 			w.lookForJoins()
 		case <-w.limit.C:
 			w.event("timeout", -1, Event{Seconds: o.Timeout.Seconds()})
-			w.report() // only queued: the ranks are stopped at once
+			w.ask(true) // only queued: the ranks are stopped at once
 			w.stopFor(fmt.Sprintf("timeout of %v", o.Timeout), 124, ByTimeout)
 		case <-w.status:
-			w.liveness()
+			w.ask(false)
 		case <-done:
 			done = nil
 			w.stopFor(context.Cause(ctx).Error(), 128+int(syscall.SIGTERM), BySignal)
@@ -114,9 +122,14 @@ func (w *watch) loop(ctx context.Context) {
 
 // notices decodes what the keeper says. lost gets one error when the keeper is gone.
 func (w *watch) notices() (<-chan notice, <-chan error) {
+	return w.listen(w.over)
+}
+
+// listen decodes what the keeper says until over is closed.
+func (j *job) listen(over <-chan struct{}) (<-chan notice, <-chan error) {
 	notices, lost := make(chan notice), make(chan error, 1)
 	go func() {
-		in := json.NewDecoder(w.conn)
+		in := json.NewDecoder(j.conn)
 		for {
 			var n notice
 			if err := in.Decode(&n); err != nil {
@@ -125,7 +138,7 @@ func (w *watch) notices() (<-chan notice, <-chan error) {
 			}
 			select {
 			case notices <- n:
-			case <-w.over:
+			case <-over:
 				return
 			}
 		}
@@ -150,7 +163,7 @@ func (w *watch) notice(n notice) {
 			e.Status = 128 + int(e.Signal)
 			code = state.Exit{Status: int(e.Signal), Signalled: true}
 		}
-		w.folder.job.SetExit(n.Rank, code)
+		w.tellExit(n.Rank, code)
 		delete(w.live, n.Rank)
 		w.end.Exits = append(w.end.Exits, e)
 		w.exited(e)
@@ -163,7 +176,7 @@ func (w *watch) notice(n notice) {
 	default:
 		w.live[n.Rank] = n.PID
 		r := &w.plan.Ranks[n.Rank]
-		w.event("start", n.Rank, Event{PID: n.PID, Host: w.host, CPUs: r.CPUs, GPUs: r.GPUs})
+		w.event("start", n.Rank, Event{PID: n.PID, Host: w.hostOf(n.Rank), Node: w.nodeNumber(n.Rank), CPUs: r.CPUs, GPUs: r.GPUs})
 		if n.Unbound != 0 {
 			w.tell(fmt.Sprintf("rank %d (pid %d) runs unbound: CPUs %v: %v", n.Rank, n.PID, r.CPUs, n.Unbound))
 		}
@@ -193,6 +206,10 @@ func (w *watch) decide() {
 	if c == nil {
 		return
 	}
+	if w.left > 0 && w.doubtful(w.blames(c.Rank)) {
+		w.window = time.After(causeWindow)
+		return
+	}
 	w.chose = true
 	chosen := *c
 	chosen.Last = w.streams[2*chosen.Rank+1].lastLine()
@@ -205,11 +222,13 @@ func (w *watch) decide() {
 
 // blames is the rank that a rank's last collective error names, or -1.
 func (w *watch) blames(rank int) int {
-	snap, err := w.folder.state(rank)
-	if err != nil || snap.ErrKind == state.KindNone {
-		return -1
+	if w.nodeOf(rank) == nil {
+		return w.folder.blamed(rank)
 	}
-	return snap.Blamed
+	if blamed, told := w.blamed[rank]; told {
+		return blamed
+	}
+	return -1
 }
 
 // stopFor stops the job for a reason of the launcher's own.
@@ -234,6 +253,7 @@ func (w *watch) stopAll() {
 func (w *watch) send(sig syscall.Signal) {
 	// A keeper that cannot be written to is gone, which the loop sees.
 	_ = send(w.conn, order{Signal: sig})
+	w.tellNodes(toAgent{Signal: sig})
 }
 
 // keeperLost kills the ranks after their keeper died: their parent-death signal has hit them, and what they started is in
@@ -250,6 +270,13 @@ func (w *watch) keeperLost(err error) {
 // finish collects what is left and says how the job ended.
 func (w *watch) finish() End {
 	close(w.over)
+	var late []letter
+	printed := make(chan struct{})
+	go func() {
+		late = w.cluster().settle(w.plan)
+		w.outputs.Wait()
+		close(printed)
+	}()
 	_ = send(w.conn, order{Finish: true}) // a keeper that is gone shows in its exit status
 	folder, cleaned := w.folder, make(chan error, 1)
 	w.folder = nil // removed here, while the keeper ends
@@ -257,16 +284,15 @@ func (w *watch) finish() End {
 	if err := w.keeper.Wait(); err != nil && w.end.Err == nil {
 		w.end.Err = fmt.Errorf("launcher: keeper: %w", err)
 	}
-	printed := make(chan struct{})
-	go func() {
-		w.outputs.Wait()
-		close(printed)
-	}()
 	if !w.inTime(printed) {
 		w.end.Err = errors.New("launcher: the console does not take what the ranks printed; the rest is lost")
 		w.tellEnd()
 		return w.abandon(<-cleaned)
 	}
+	for _, l := range late {
+		w.letter(l)
+	}
+	w.unanswered(nil)
 	for _, s := range w.streams {
 		if s.fileErr != nil && w.end.Err == nil {
 			w.end.Err = fmt.Errorf("launcher: --output-dir: %w", s.fileErr)

@@ -9,7 +9,10 @@ func ends(sig syscall.Signal) bool {
 
 // signal passes a signal on to the ranks. Those that end a program also stop the job; the second interrupt ends it at
 // once.
-func (w *watch) signal(sig syscall.Signal) {
+func (w *watch) signal(sig syscall.Signal) { w.signalled(sig, "") }
+
+// signalled is signal for one that came at another place.
+func (w *watch) signalled(sig syscall.Signal, place string) {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
 		if w.stop {
@@ -18,14 +21,14 @@ func (w *watch) signal(sig syscall.Signal) {
 			}
 			return
 		}
-		w.end.Reason, w.end.Status, w.end.Class = sig.String(), 128+int(sig), BySignal
+		w.end.Reason, w.end.Status, w.end.Class = sig.String()+place, 128+int(sig), BySignal
 		w.stop = true
 		w.send(sig)
 		w.grace = newLimit(w.plan.options.KillGrace)
 	case syscall.SIGUSR1, syscall.SIGUSR2:
 		w.send(sig)
 	case syscall.SIGQUIT:
-		w.report()
+		w.ask(true)
 		if w.plan.options.OnQuit == Dump {
 			w.send(sig)
 		}

@@ -26,6 +26,7 @@ type job struct {
 	room    *spill     // for what they do not take
 	streams []*stream  // output and error of each rank, in this order
 	stdin   []*os.File // write ends of the ranks' standard inputs that are fed from here
+	sent    []*os.File // read ends of those that go to other nodes
 }
 
 // start makes everything a job needs and starts its ranks. Nothing is left when it fails. The keeper starts first and then
@@ -44,27 +45,26 @@ func start(p *Plan, s Streams) (j *job, err error) {
 	if err := j.startKeeper(); err != nil {
 		return j, err
 	}
-	if j.folder, err = newFolder(p.options.Environ, len(p.Ranks)); err != nil {
+	if j.folder, err = newFolder(p.options.Environ, p.part.World, p.part.token); err != nil {
 		return j, err
 	}
-	for range 2 { // the rendezvous and torch's store
-		port, err := reserve()
-		if err != nil {
+	if j.ports = p.part.ports; p.part.Nodes == 1 {
+		if j.ports, err = reserve(loopback()); err != nil {
 			return j, err
 		}
-		j.ports = append(j.ports, port)
+		p.part.meet(j.ports)
 	}
 	if dir := p.options.outputDir(); dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return j, fmt.Errorf("--output-dir: %w", err)
 		}
 	}
-	host, port, err := net.SplitHostPort(j.ports[1].address)
+	host, port, err := net.SplitHostPort(p.part.Master)
 	if err != nil {
 		return j, err
 	}
 	shared := merge(p.environ, []string{
-		env.KeyRendezvous + "=" + j.ports[0].address,
+		env.KeyRendezvous + "=" + p.part.Rendezvous,
 		env.KeyTokenFile + "=" + j.folder.token(),
 		env.KeyJobFile + "=" + j.folder.jobPage(),
 		env.KeyStateFile + "=" + j.folder.pages(),
@@ -80,7 +80,11 @@ func start(p *Plan, s Streams) (j *job, err error) {
 	}
 	defer null.Close()
 	for _, r := range p.Ranks {
-		if err := j.startRank(r, s, null); err != nil {
+		begin := j.startRank
+		if r.Node != p.part.Node {
+			begin = j.attach
+		}
+		if err := begin(r, s, null); err != nil {
 			return j, err
 		}
 	}
@@ -116,7 +120,6 @@ func (j *job) startKeeper() error {
 
 // startRank makes a rank's standard streams and hands it to the keeper.
 func (j *job) startRank(r Rank, s Streams, null *os.File) error {
-	o := &j.plan.options
 	in, mine, err := j.openInput(r.Rank, s.In, null)
 	if err != nil {
 		return err
@@ -130,27 +133,36 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			_ = unix.Close(fd)
 		}
 	}()
-	for k, suffix := range []string{"out", "err"} {
+	for k := range 2 {
 		read, write, err := outputPipe()
 		if err != nil {
 			return fmt.Errorf("launcher: pipe for rank %d: %w", r.Rank, err)
 		}
 		fds = append(fds, write)
-		st := &stream{rank: r.Rank, pipe: read}
-		j.streams = append(j.streams, st)
-		if o.shows(r.Rank, k) {
-			st.out = [2]*sink{j.stdout, j.stderr}[k]
-		}
-		if o.Tag {
-			st.tag = fmt.Sprintf("[%*d]: ", len(strconv.Itoa(len(j.plan.Ranks)-1)), r.Rank)
-		}
-		if o.writes(r.Rank, k) {
-			if err := st.createFile(o.outputDir(), suffix); err != nil {
-				return fmt.Errorf("--output-dir: %w", err)
-			}
+		if err := j.addStream(r.Rank, k, read); err != nil {
+			return err
 		}
 	}
 	return send(j.conn, order{Rank: &r}, fds...)
+}
+
+// addStream takes an output of a rank over, 0 for stdout and 1 for stderr.
+func (j *job) addStream(rank, output int, read *os.File) error {
+	o := &j.plan.options
+	st := &stream{rank: rank, pipe: read}
+	j.streams = append(j.streams, st)
+	if o.shows(rank, output) {
+		st.out = [2]*sink{j.stdout, j.stderr}[output]
+	}
+	if o.Tag {
+		st.tag = fmt.Sprintf("[%*d]: ", len(strconv.Itoa(len(j.plan.Ranks)-1)), rank)
+	}
+	if o.writes(rank, output) {
+		if err := st.createFile(o.outputDir(), [2]string{"out", "err"}[output]); err != nil {
+			return fmt.Errorf("--output-dir: %w", err)
+		}
+	}
+	return nil
 }
 
 // outputPipe makes a pipe whose read end is read here without blocking a thread, and whose write end is for a rank only.
@@ -176,6 +188,9 @@ func (j *job) cleanUp() error {
 	}
 	for _, s := range j.streams {
 		s.pipe.Close()
+	}
+	for _, in := range j.sent {
+		in.Close()
 	}
 	if j.folder != nil {
 		err = errors.Join(err, j.folder.remove())

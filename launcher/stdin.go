@@ -14,6 +14,8 @@ import (
 func (j *job) openInput(rank int, in, null *os.File) (file *os.File, mine bool, err error) {
 	choice := j.plan.options.Stdin
 	switch {
+	case j.plan.part.inputs != nil:
+		return j.openLinked(rank, null)
 	case in == nil, choice == StdinNone, choice != StdinAll && choice != rank, !readable(in):
 		return null, false, nil
 	case choice == rank && !term.IsTerminal(int(in.Fd())):
@@ -24,6 +26,20 @@ func (j *job) openInput(rank int, in, null *os.File) (file *os.File, mine bool, 
 		return nil, false, fmt.Errorf("launcher: standard input of rank %d: %w", rank, err)
 	}
 	j.stdin = append(j.stdin, write)
+	return read, true, nil
+}
+
+// openLinked is the standard input of a rank that the head feeds, or the empty one.
+func (j *job) openLinked(rank int, null *os.File) (file *os.File, mine bool, err error) {
+	at := &j.plan.part
+	if at.stdin != StdinAll && at.stdin != rank {
+		return null, false, nil
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, false, fmt.Errorf("launcher: standard input of rank %d: %w", rank, err)
+	}
+	at.inputs[rank] = write
 	return read, true, nil
 }
 

@@ -25,6 +25,7 @@ func (w *watch) suspend() {
 		return
 	}
 	w.folder.job.Pause()
+	w.tellNodes(toAgent{Pause: true})
 	w.suspending = &suspension{stopped: map[int]bool{}, limit: newLimit(suspendGrace)}
 	w.send(syscall.SIGTSTP)
 	w.suspended()
@@ -56,6 +57,9 @@ func (w *watch) stopHere() {
 	w.stopped = true
 	w.send(syscall.SIGSTOP)
 	w.limits(func(l *limit) { l.pause() })
+	for _, r := range w.cluster().there() {
+		r.link.flush()
+	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 
@@ -70,6 +74,7 @@ func (w *watch) proceed() {
 	}
 	w.stopped = false
 	w.folder.job.Resume()
+	w.tellNodes(toAgent{Resume: true})
 	w.send(syscall.SIGCONT)
 	w.limits(func(l *limit) { l.resume() })
 }

@@ -4,9 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
-	"strings"
-	"syscall"
 
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -33,19 +30,9 @@ func secret(id Identity, getenv func(string) string) (token []byte, auth string,
 
 // readToken reads a token file that belongs to this user and that nobody else can read.
 func readToken(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	token, err := env.ReadToken(path)
 	if err != nil {
-		return nil, fmt.Errorf("rank: %s: %w", env.KeyTokenFile, err)
+		return nil, fmt.Errorf("rank: %s=%s: %w", env.KeyTokenFile, path, err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("rank: %s=%s has mode %04o; others can read it, want 0600", env.KeyTokenFile, path, info.Mode().Perm())
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("rank: %s=%s belongs to user %d, want %d", env.KeyTokenFile, path, stat.Uid, os.Geteuid())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("rank: %s: %w", env.KeyTokenFile, err)
-	}
-	return []byte(strings.TrimSpace(string(text))), nil
+	return token, nil
 }

@@ -13,6 +13,8 @@ import (
 
 // options is the command line.
 type options struct {
+	nodeFlags
+	words                                []string // of the command line
 	np                                   rankCount
 	tp, pp, pcp, dp                      flagvalue.Count
 	gpusPerRank                          flagvalue.Count
@@ -44,12 +46,15 @@ func (o *options) flags() []cli.Flag {
 	o.bind = flagvalue.Choice{Value: "none", Allowed: []string{"none", "core", "numa", "gpu"}}
 	o.rankBy = flagvalue.Choice{Value: "slot", Allowed: []string{"slot", "core", "numa", "node"}}
 	o.slowConsole = flagvalue.Choice{Value: "block", Allowed: []string{"block", "drop"}}
+	o.via = flagvalue.Choice{Value: "auto", Allowed: []string{"auto", "local", "srun"}}
+	o.nnodes.Low, o.nnodes.High, o.masterPort.Low, o.masterPort.High = 1, 1<<16, 1, 65535
 	o.tls = flagvalue.Choice{Allowed: []string{"auto", "off", "on"}}
 	o.spill = 2 << 30
 	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
 	o.stdin, o.killSignal = "0", "TERM"
 	return []cli.Flag{
-		value(&o.np, "np", "n", "c", "nproc-per-node"),
+		value(&o.np, "np", "n", "c"),
+		value(&o.perNode, "nproc-per-node"),
 		value(&o.dp, "dp"),
 		value(&o.tp, "tp"),
 		value(&o.pp, "pp"),
@@ -80,6 +85,13 @@ func (o *options) flags() []cli.Flag {
 		value(&o.onQuit, "on-quit"),
 		value(&o.restarts, "restarts", "max-restarts"),
 		value(&o.join, "join-timeout"),
+		value(&o.via, "via"),
+		value(&o.nnodes, "nnodes"),
+		value(&o.node, "node-rank"),
+		text(&o.rendezvous, "rendezvous", "rdzv-endpoint"),
+		text(&o.masterAddr, "master-addr"),
+		value(&o.masterPort, "master-port"),
+		text(&o.tokenFile, "token-file"),
 		text(&o.iface, "iface"),
 		value(&o.tls, "tls"),
 		value(&o.flush, "flush-partial"),
@@ -127,7 +139,7 @@ type otherHosts struct{}
 
 // Set implements flag.Value.
 func (otherHosts) Set(string) error {
-	return errors.New("fpmrun does not log in to other hosts; in a Slurm allocation type srun -n N PROGRAM")
+	return errors.New("fpmrun does not log in to other hosts; in a Slurm allocation type --via srun, elsewhere start it on each host with --nnodes N --node-rank R")
 }
 
 // String implements flag.Value.

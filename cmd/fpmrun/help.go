@@ -5,10 +5,9 @@ const helpText = `Usage: fpmrun [flags] [--] PROGRAM [ARG...] [: [flags] PROGRAM
        fpmrun bench [flags] [-- --suggest] [OPERATION:BYTES...]
        fpmrun completion bash|zsh|fish
 
-Starts one process per rank, watches them, and leaves nothing behind.
-
-Ranks
-  -np N, -n N            ranks (one per visible GPU, else 1); gpu, cpu
+Starts one process per rank, watches them, and leaves nothing behind. Ranks:
+  -np N, -n N            ranks (one per visible GPU, else 1); gpu, cpu;
+                         --nproc-per-node N: on each of several nodes
   --dp N --tp N --pp N --pcp N   topology; the product is the number of ranks
   -x NAME[=VALUE]        set, or pass on, a variable; --env-file FILE: many
   --wdir DIR             start ranks there; -m: PROGRAM is a Python module
@@ -33,7 +32,10 @@ Failure and end
   --timeout D            stop the job after D, status 124
   --kill-grace D         from --kill-signal NAME (TERM) to SIGKILL (10s)
   --join-timeout D       that ranks may take to find each other (2m)
-Several hosts
+Several nodes
+  --via WORD             srun: on those of the Slurm allocation (auto), or local
+  --nnodes N --node-rank R --rendezvous HOST:PORT --token-file FILE
+                         by hand, the same on each; HOST is node 0's
   --iface NAME|CIDR      that ranks meet on; --tls on, off, auto: encryption
 Looking
   --events FILE|fd:N     write what happens as one JSON object a line

@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// unexplained are flags that --help leaves out on purpose: they do nothing, or are refused.
-var unexplained = []string{"allow-run-as-root", "oversubscribe", "standalone", "no-python", "hostfile"}
+// unexplained are flags that --help leaves out on purpose: they do nothing, are refused, or are another launcher's words for one that is there.
+var unexplained = []string{"allow-run-as-root", "oversubscribe", "standalone", "no-python", "hostfile", "master-addr", "master-port"}
 
 // The help fits one screen, and names every flag.
 func TestHelp(t *testing.T) {

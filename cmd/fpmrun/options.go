@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/collective"
 	"github.com/fpmrun/fpmrun/launcher"
 	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
@@ -25,22 +26,60 @@ func (o *options) run(ctx context.Context, args, environ []string, s launcher.St
 	if err != nil {
 		return 0, exit.AsUsage(err)
 	}
-	plan, err := launcher.NewPlan(lo) //nolint:contextcheck // the inventory has a deadline of its own
+	if lo.Nodes.Node > 0 && !o.dryRun {
+		return o.serve(ctx, lo, s)
+	}
+	plan, err := o.plan(lo) //nolint:contextcheck // the inventory has a deadline of its own
 	if err != nil {
 		return 0, exit.AsUsage(err)
 	}
 	if o.dryRun {
 		return 0, o.print(plan, s)
 	}
-	if o.events == "" {
-		return launcher.Run(ctx, plan, s).Status, nil
+	var file *os.File
+	if o.events != "" {
+		if file, err = openEvents(o.events); err != nil {
+			return 0, exit.AsUsage(err)
+		}
+		s.Events = file
 	}
-	file, err := openEvents(o.events)
+	var end launcher.End
+	if plan == nil {
+		end = launcher.Lead(ctx, lo, s)
+	} else {
+		end = launcher.Run(ctx, plan, s)
+	}
+	if file != nil {
+		err = file.Close()
+	}
+	return end.Status, err
+}
+
+// plan is the job's plan; nil, without a dry run, where its nodes make it together.
+func (o *options) plan(lo launcher.Options) (*launcher.Plan, error) {
+	switch {
+	case lo.Nodes.Nodes <= 1 && !lo.Nodes.Step:
+		return launcher.NewPlan(lo)
+	case !o.dryRun:
+		return nil, lo.Check()
+	case lo.Nodes.Step:
+		return launcher.PreviewStep(lo)
+	}
+	return launcher.Preview(lo)
+}
+
+// serve runs the ranks of a node other than 0.
+func (o *options) serve(ctx context.Context, lo launcher.Options, s launcher.Streams) (int, error) {
+	n := lo.Nodes
+	status, err := launcher.Serve(ctx, launcher.AgentConfig{Node: n.Node, Nodes: n.Nodes, Heads: []string{n.Rendezvous}, Token: n.Token, Options: &lo, Command: n.Command,
+		Build: n.Build, Environ: lo.Environ, Siblings: lo.Siblings, Wait: lo.JoinTimeout}, s.Err)
+	if errors.Is(err, collective.ErrToken) {
+		err = fmt.Errorf("--token-file: %w", err)
+	}
 	if err != nil {
-		return 0, exit.AsUsage(err)
+		return 0, exit.Status{Code: max(status, exit.Failed), Err: err}
 	}
-	s.Events = file
-	return launcher.Run(ctx, plan, s).Status, file.Close()
+	return status, nil
 }
 
 // openEvents opens the file, or takes the open descriptor, that events are written to. The ranks do not inherit it.
@@ -98,6 +137,8 @@ func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 		keep(errors.New("--redirects goes with --output-dir DIR"))
 	}
 	var err error
+	lo.Nodes, err = o.nodes(environ, o.words)
+	keep(err)
 	if self, err := os.Executable(); err == nil {
 		lo.Siblings = filepath.Dir(self)
 	}
@@ -176,6 +217,8 @@ func (o *options) ranks() int {
 	switch {
 	case o.np.Given:
 		return o.np.Value
+	case o.perNode.Given:
+		return o.perNode.Value
 	case t != (env.Topology{}):
 		return t.Ranks()
 	}
@@ -236,7 +279,13 @@ func (o *options) print(plan *launcher.Plan, s launcher.Streams) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(plan)
 	}
+	if plan.Step != nil {
+		fmt.Fprintln(s.Out, strings.Join(plan.Step, " "))
+	}
 	fmt.Fprintf(s.Out, "%d ranks", len(plan.Ranks))
+	if nodes := o.nnodes.Value; nodes > 1 {
+		fmt.Fprintf(s.Out, " on node %d of %d", o.node.Value, nodes)
+	}
 	if plan.Topology != (env.Topology{}) {
 		fmt.Fprintf(s.Out, ", %s", plan.Topology)
 	}

@@ -32,6 +32,8 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 				return exit.Report(stderr, "fpmrun", err)
 			}
 			return exit.Report(stderr, "fpmrun", exit.AsUsage(err))
+		case "agent":
+			return runAgent(ctx, slices.Delete(slices.Clone(args), 1, 2), environ, stdin, stdout, stderr)
 		case "bench":
 			before = []string{"fpmcoll"}
 			args = slices.Delete(slices.Clone(args), 1, 2)
@@ -52,6 +54,7 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 		},
 		Action: func(c *cli.Context) error {
 			var err error
+			o.words = args[1:]
 			status, err = o.run(ctx, append(before, c.Args().Slice()...), environ, launcher.Streams{In: stdin, Out: stdout, Err: stderr})
 			return err
 		},

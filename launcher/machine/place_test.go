@@ -77,7 +77,7 @@ func answer(t *testing.T, m *Machine, request string) string {
 	for _, w := range p.Warnings {
 		fmt.Fprintln(&b, "warning:", w)
 	}
-	for _, line := range p.Report() {
+	for _, line := range p.Report(0) {
 		fmt.Fprintln(&b, line)
 	}
 	return b.String()

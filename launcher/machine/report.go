@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Report is one line for each rank: where it runs.
-func (p *Placement) Report() []string {
+// Report is one line for each rank, which are numbered from first: where it runs.
+func (p *Placement) Report(first int) []string {
 	var lines []string
 	for r, place := range p.Ranks {
-		text := fmt.Sprintf("rank %d: not bound", r)
+		text := fmt.Sprintf("rank %d: not bound", first+r)
 		if place.CPUs != nil {
-			text = fmt.Sprintf("rank %d: CPUs %v of NUMA node %d", r, place.CPUs, place.Node)
+			text = fmt.Sprintf("rank %d: CPUs %v of NUMA node %d", first+r, place.CPUs, place.Node)
 		}
 		if len(place.Names) > 0 {
 			text += ", " + strings.Join(place.Names, ", ")
