@@ -68,9 +68,18 @@ func Serve(ctx context.Context, cfg AgentConfig, stderr io.Writer) (status int, 
 		}
 	}
 	defer signal.Stop(a.signals)
+	var wrong error
+	if cfg.Options != nil {
+		if wrong = cfg.Options.Check(); wrong != nil { // the head has most likely found the same, and ended
+			a.Wait = tellWait
+		}
+	}
 	conn, err := a.connect(ctx)
 	if err != nil {
-		return 1, err
+		if wrong != nil {
+			err = wrong
+		}
+		return statusOf(err), err
 	}
 	over := make(chan struct{})
 	a.link = newLink(conn, func(text []byte) {
@@ -98,6 +107,22 @@ func Serve(ctx context.Context, cfg AgentConfig, stderr io.Writer) (status int, 
 		return 1, err
 	}
 	return a.serve(ctx)
+}
+
+// tellWait is how long an agent that cannot take part looks for a head to tell.
+const tellWait = 2 * time.Second
+
+// statusOf is the exit status for an error.
+func statusOf(err error) int {
+	var missing *NotFoundError
+	var stopped interrupted
+	switch {
+	case errors.As(err, &missing):
+		return missing.Status
+	case errors.As(err, &stopped):
+		return 128 + int(stopped.sig)
+	}
+	return 1
 }
 
 // connect looks for the head, and tries again until it answers.

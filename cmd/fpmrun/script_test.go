@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,6 +81,18 @@ func TestScripts(t *testing.T) {
 				if diff := cmp.Diff(strings.Split(ts.ReadFile(args[1]), "\n"), strings.Split(got, "\n")); diff != "" {
 					ts.Fatalf("%s differs from %s (-want +got)\n%s", args[0], args[1], diff)
 				}
+			},
+			// secret FILE makes a file with a secret.
+			"secret": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("a secret of these tests, in "+args[0]), 0o600))
+			},
+			// port NAME sets a variable to a port that is free.
+			"port": func(ts *testscript.TestScript, _ bool, args []string) {
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				ts.Check(err)
+				_, port, err := net.SplitHostPort(ln.Addr().String())
+				ts.Check(errors.Join(err, ln.Close()))
+				ts.Setenv(args[0], port)
 			},
 			// lines FILE N checks a number of lines.
 			"lines": func(ts *testscript.TestScript, _ bool, args []string) {
