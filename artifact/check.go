@@ -96,6 +96,7 @@ func (g *groupRules) groups(d *Document, found *violations) {
 // resultOrder checks the labels of a rank document's rows and returns each id's position.
 func (d *Document) resultOrder(found *violations) map[int]int {
 	order := map[int]int{}
+	regimes := regimeRules{warm: d.member(found).optional("kvwarm"), rows: map[coordinate][]seenRow{}}
 	for i, raw := range d.results {
 		tree, err := decodeTree(raw)
 		if err != nil {
@@ -108,37 +109,9 @@ func (d *Document) resultOrder(found *violations) map[int]int {
 		if row.get("point").optional("dp_rank").ok {
 			row.get("point").get("dp_rank").fail("only a merged document's points carry a rank")
 		}
-		checkRegime(row)
+		regimes.row(row)
 	}
 	return order
-}
-
-// stamps maps a KV seed regime to the sample reason that must tell the same story.
-var stamps = map[string]string{
-	RegimeRealPrefix:   ReasonRealSeed,
-	RegimeFakePrefix:   ReasonFakePrefix,
-	RegimeRealKV:       ReasonRealKV,
-	RegimeFakeFallback: ReasonFakeFallback,
-}
-
-func checkRegime(row node) {
-	regime := row.get("kv_seed_regime").text()
-	reasons := row.get("point").get("sample_reasons")
-	list, _ := reasons.value.([]any)
-	for of, stamp := range stamps {
-		has := false
-		for _, v := range list {
-			has = has || v == stamp
-		}
-		if has != (of == regime) {
-			reasons.fail("kv_seed_regime is %q; %s belongs to %q and to no other", regime, stamp, of)
-		}
-	}
-	if fpms := row.get("fpms").list(); len(fpms) == 1 {
-		if evidence := fpms[0].optional("benchmark_measurement"); evidence.ok {
-			evidence.get("preparation").get("kv_seed_regime").is(regime)
-		}
-	}
 }
 
 // checkMerged applies the rules to a merged document.

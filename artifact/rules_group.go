@@ -69,7 +69,7 @@ func (g *groupRules) loadLedger(rank int, n node) {
 		n.fail("missing")
 		return
 	}
-	records, recorded := checkLedger(n)
+	records, recorded := checkLedger(n, g.strict)
 	if recorded {
 		g.ledgers[rank] = records
 	} else {

@@ -13,11 +13,15 @@ func (d *Document) rankEnvelope(strict bool) violations {
 	if strict {
 		doc.get("artifact_type").is("rank")
 	}
-	status := doc.get("status").oneOf("complete", "partial", "failed")
+	status := "complete" // the merge's default for a valid document without one
+	if n := doc.optional("status"); n.ok || strict || doc.optional("valid").value != true {
+		status = doc.get("status").oneOf("complete", "partial", "failed")
+	}
 	if status == "failed" {
 		doc.get("status").fail("incomplete results: the run failed: %s", describe(doc.optional("error").value))
 	}
 	coverage := doc.get("coverage")
+	coverage.object()
 	expected := coverage.get("expected_points").atLeast(0)
 	completed := coverage.get("completed_points").atLeast(0)
 	skipped := coverage.get("skipped_points").atLeast(0)
@@ -38,7 +42,9 @@ func (d *Document) rankEnvelope(strict bool) violations {
 	if !doc.optional("error").isNull() {
 		doc.get("error").fail("incomplete results: %s", describe(doc.get("error").value))
 	}
-	doc.get("usable").is(true)
+	if usable := doc.optional("usable"); usable.ok || strict || status == "partial" {
+		doc.get("usable").is(true)
+	}
 	switch status {
 	case "complete":
 		doc.get("valid").is(true)
