@@ -26,16 +26,22 @@ func (s *Session) begin(kind string, shape any) entry {
 
 func (e entry) record() *artifact.LedgerRecord { return &e.ledger.Records[e.at] }
 
-// observed notes what the first and last forward of the preparation scheduled.
+// observed notes what the first and last forward of the preparation scheduled, also in the record of the replica that it belongs to.
 func (e entry) observed(steps []gpu.Step, decode bool) {
 	if len(steps) == 0 {
 		return
 	}
 	first, last := scheduled(&steps[0], decode), scheduled(&steps[len(steps)-1], decode)
-	if e.record().FirstScheduled == nil {
-		e.record().FirstScheduled = &first
+	for i := range e.ledger.Records {
+		r := &e.ledger.Records[i]
+		if r.Status != "running" {
+			continue
+		}
+		if r.FirstScheduled == nil {
+			r.FirstScheduled = &first
+		}
+		r.LastScheduled = &last
 	}
-	e.record().LastScheduled = &last
 }
 
 func (e entry) end(status string) {

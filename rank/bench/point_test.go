@@ -75,6 +75,11 @@ func TestRealPrefix(t *testing.T) {
 	if !slices.Equal(kinds, want) {
 		t.Errorf("ledger %v, want %v", kinds, want)
 	}
+	// The replica's record spans the staging and the shot before it.
+	replica, seed := d.Ledger.Records[0], d.Ledger.Records[1]
+	if *replica.FirstScheduled != *seed.FirstScheduled || replica.LastScheduled.SumPrefillKVTokens != 96 || replica.ObservedForwardCount != seed.ObservedForwardCount+2 {
+		t.Errorf("the replica's record %+v", replica)
+	}
 	for _, row := range d.Results {
 		if row.KVSeedRegime != artifact.RegimeRealPrefix || !row.Point.Has(artifact.ReasonRealSeed) {
 			t.Errorf("point %d: regime %s, reasons %v", row.Point.BenchmarkID, row.KVSeedRegime, row.Point.SampleReasons)
