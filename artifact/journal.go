@@ -40,6 +40,7 @@ type JournalProcess struct {
 
 	Launch    Launch `json:"launch"`
 	StartedAt string `json:"started_at"` // RFC 3339, UTC
+	Output    string `json:"output"`     // name of rank 0's document
 
 	Rank        int             `json:"dp_rank"`
 	Size        int             `json:"dp_size"`

@@ -16,7 +16,7 @@ type Journal struct {
 	Processes []JournalProcess
 	Points    []JournalPoint // those that count, in the order in which they were measured
 	By        []int          // for each point the index of its process in Processes
-	Dropped   int            // points that were measured and do not count, since a rank had lost them
+	Dropped   []int          // for each process how many points before it do not count, since a rank had lost them
 	Size      int64          // bytes up to the end of the last whole frame
 	Torn      int64          // bytes after it
 }
@@ -116,7 +116,7 @@ func (j *Journal) addProcess(p JournalProcess) error {
 	case p.Keep < 0 || p.Keep > len(j.Points):
 		return fmt.Errorf("process %d keeps %d points of %d", p.Process, p.Keep, len(j.Points))
 	}
-	j.Dropped += len(j.Points) - p.Keep
+	j.Dropped = append(j.Dropped, len(j.Points)-p.Keep)
 	j.Points, j.By = j.Points[:p.Keep], j.By[:p.Keep]
 	j.Processes = append(j.Processes, p)
 	return nil

@@ -82,8 +82,8 @@ func TestJournalRoundTrip(t *testing.T) {
 	if got, want := asJSON(t, j.Processes), asJSON(t, []JournalProcess{processOf(t, doc)}); got != want {
 		t.Errorf("processes\n%s\nwant\n%s", got, want)
 	}
-	if j.Torn != 0 || j.Size != int64(ends[len(ends)-1]) || j.Dropped != 0 {
-		t.Errorf("size %d, torn %d, dropped %d", j.Size, j.Torn, j.Dropped)
+	if j.Torn != 0 || j.Size != int64(ends[len(ends)-1]) || j.Dropped[0] != 0 {
+		t.Errorf("size %d, torn %d, dropped %v", j.Size, j.Torn, j.Dropped)
 	}
 	if _, err := CreateJournal(path, processOf(t, doc)); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a journal was started over another: %v", err)
@@ -93,7 +93,7 @@ func TestJournalRoundTrip(t *testing.T) {
 // Cut at any byte, a journal holds what was whole by then; a process that goes on leaves a whole journal, tried near each record's ends and at every
 // seventh byte.
 func TestEveryPrefixOfAJournal(t *testing.T) {
-	doc := run(t, 2)[0]
+	doc := run(t, 1)[0]
 	whole := filepath.Join(t.TempDir(), "whole.journal")
 	ends := journalOf(t, doc, whole)
 	text, err := os.ReadFile(whole)
@@ -150,7 +150,7 @@ func TestEveryPrefixOfAJournal(t *testing.T) {
 	}
 }
 
-// A changed byte ends the journal at the record it is in; the records before stay.
+// A changed byte (each third is tried) ends the journal at the record it is in; the records before stay.
 func TestDamagedJournal(t *testing.T) {
 	doc := run(t, 1)[0]
 	path := filepath.Join(t.TempDir(), "benchmark.journal")
@@ -159,7 +159,7 @@ func TestDamagedJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := ends[0]; at < len(text); at++ {
+	for at := ends[0]; at < len(text); at += 3 {
 		damaged := append([]byte(nil), text...)
 		damaged[at] ^= 0x40
 		j, err := ParseJournal(damaged)
@@ -199,8 +199,8 @@ func TestJournalDropsWhatDoesNotCount(t *testing.T) {
 	if j, err = ReadJournal(path); err != nil {
 		t.Fatal(err)
 	}
-	if len(j.Points) != 2 || j.Dropped != 2 || !reflect.DeepEqual(j.By, []int{0, 1}) {
-		t.Errorf("%d points by processes %v, %d dropped", len(j.Points), j.By, j.Dropped)
+	if len(j.Points) != 2 || !reflect.DeepEqual(j.Dropped, []int{0, 2}) || !reflect.DeepEqual(j.By, []int{0, 1}) {
+		t.Errorf("%d points by processes %v, %v dropped", len(j.Points), j.By, j.Dropped)
 	}
 }
 

@@ -72,7 +72,8 @@ func TestTimeoutLeavesPartialRun(t *testing.T) {
 	}
 }
 
-// A full disk is one clear error; files that were there are untouched and no torn file has a final name.
+// A full disk is one clear error; files that were there are untouched and no torn file has a final name. With room again, the run goes on with what
+// its journals hold.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -94,13 +95,32 @@ func TestDiskFull(t *testing.T) {
 	if text, err := os.ReadFile(earlier); err != nil || string(text) != "{}" {
 		t.Errorf("the earlier file is %q (%v)", text, err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "benchmark*"))
+	left, err := filepath.Glob(filepath.Join(dir, "benchmark*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range left {
 		if _, err := artifact.ReadDocument(path); err != nil {
 			t.Errorf("left behind: %v", err)
+		}
+	}
+	base := filepath.Join(dir, "benchmark.json")
+	before, err := artifact.ReadJournal(artifact.JournalPath(base, 1))
+	if err != nil || len(before.Points) == 0 {
+		t.Fatalf("the journal holds %d points (%v)", len(before.Points), err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	if r := execute(t, t.TempDir(), "fpmrun", "-np", "2", "fpmbench", "--points-file", points(t), "--resume", dir); r.status != 0 {
+		t.Fatalf("with room again: status %d\n%s", r.status, r.stderr)
+	}
+	files, all := rankFiles(dir, 2)
+	check(t, all...)
+	after := read(t, files[1])
+	for i, p := range before.Points {
+		if got, want := after.Results[i].FPMs[0].WallTime, p.Group.RankResults[1].FPMs[0].WallTime; got != want {
+			t.Errorf("measurement %d took %v and is now %v", i, want, got)
 		}
 	}
 }

@@ -71,6 +71,9 @@ func (o *options) applyContract(getenv func(string) string, isSet func(flag stri
 	if isSet("collect-imbalanced-override") {
 		o.collectImbalanced = bool(o.collectOverride)
 	}
+	if o.resume != "" && o.overwrite {
+		refuse("--resume %s and --overwrite exclude each other: one goes on with what the other deletes", o.resume)
+	}
 	if o.outputOverride != "" {
 		o.outputPath = o.outputOverride
 	}

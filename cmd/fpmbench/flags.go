@@ -19,6 +19,7 @@ type options struct {
 	weightSeed                      flagvalue.Count
 	pointsFile, outputPath          string
 	outputOverride, probePath       string
+	resume                          string
 	warmup                          flagvalue.Count
 	timeout                         flagvalue.Duration
 	collectImbalanced               bool
@@ -102,6 +103,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.StringFlag{Name: "serve", Destination: &o.serve, EnvVars: env("FPM_SERVE"), Usage: "after the run, serve the documents over HTTP at `ADDR` until a signal comes; a port alone is on the loopback interface"},
 		&cli.BoolFlag{Name: "cudagraph-metrics", Destination: &o.graphMetrics, EnvVars: env("FPM_CUDAGRAPH_METRICS"), Usage: "leave the report of dispatched graphs on after the run; during it, it is on anyway"},
 		&cli.BoolFlag{Name: "overwrite", Destination: &o.overwrite, EnvVars: env("FPM_OVERWRITE"), Usage: "delete files of an earlier run under the same names"},
+		&cli.StringFlag{Name: "resume", Destination: &o.resume, EnvVars: env("FPM_RESUME"), Usage: "go on with the run in the folder `RUN`: measure what it lacks"},
 		&cli.GenericFlag{Name: "timeout", Aliases: []string{"benchmark-timeout"}, Value: &o.timeout, EnvVars: env("FPM_TIMEOUT", "DYN_BENCHMARK_TIMEOUT"), Usage: "stop at the next point after `D`, in seconds or as 15m"},
 		&cli.BoolFlag{Name: "collect-imbalanced", Aliases: []string{"benchmark-collect-imbalanced"}, Destination: &o.collectImbalanced, EnvVars: env("FPM_COLLECT_IMBALANCED", "DYN_BENCHMARK_COLLECT_IMBALANCED"), Usage: "keep explicit points whose requests differ in length"},
 		&cli.BoolFlag{Name: "randomize-kda-state", Aliases: []string{"benchmark-randomize-kda-state"}, Hidden: true, Destination: &o.randomizeKDA, EnvVars: env("DYN_BENCHMARK_RANDOMIZE_KDA_STATE")},

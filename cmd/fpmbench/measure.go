@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
@@ -31,13 +30,13 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if err != nil {
 		return err
 	}
-	pl.bench.OutputPath = o.outputPath
-	if pl.bench.OutputPath == "" {
-		pl.bench.OutputPath = filepath.Join("fpm-results", runID, "benchmark.json")
+	pl.bench.Resume = o.resume != ""
+	if pl.bench.OutputPath, err = o.agreedOutput(ctx, world, runID); err != nil {
+		return err
 	}
 	if worker == 0 {
 		var output *bench.Output
-		if output, err = bench.PrepareOutput(pl.bench.OutputPath, o.probePath, place.DP, o.overwrite); err != nil {
+		if output, err = o.prepareOutput(pl.bench.OutputPath, place.DP); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, output.Close()) }()
@@ -73,7 +72,8 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	}
 	engine = bench.Lead(engine, groups.Workers)
 	own := newOwn(id, auth, engine.Info().Host)
-	pl.bench.Own = own
+	pl.bench.Own, pl.bench.History = own, &own.History
+	pl.bench.Launch = artifact.Launch{Version: version, Host: own.Host.Name, PID: own.Launch.PID}
 	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: pl.model, WeightSeed: o.seed(),
 		DPSize: pl.topology.DP, Sizes: sizes, Version: version})
 	return p.lead(ctx, o, pl, engine, groups, runID, own, stopper, serving)
@@ -98,6 +98,12 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	}
 	if stopped {
 		own.StoppedBy = stopper.reason()
+	}
+	if err != nil && !session.Began() && pl.bench.Resume {
+		return err // what the earlier run left is better than a document that says only that this one failed
+	}
+	if err != nil && pl.bench.Resume && leaders.Rank() == 0 {
+		err = errors.Join(err, bench.RemoveMerged(pl.bench.OutputPath, o.probePath))
 	}
 	if path, werr := bench.WriteRank(doc); werr != nil || err != nil {
 		if werr == nil {

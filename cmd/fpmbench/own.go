@@ -6,12 +6,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/rank"
 )
 
 // own is the project's own evidence of one rank, under "fpmrun" in its document: facts that may differ between the ranks
 // and launches of one build.
 type own struct {
+	artifact.History
 	Launch    ownLaunch         `json:"launch"`
 	Host      ownHost           `json:"host"`
 	Engine    map[string]string `json:"engine_host"`

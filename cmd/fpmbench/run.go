@@ -14,6 +14,7 @@ import (
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/rank/bench"
 )
 
 // version is set when the program is built.
@@ -76,7 +77,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		},
 	}
 	err := app.RunContext(ctx, args)
-	if errors.Is(err, gpu.ErrConfig) {
+	if errors.Is(err, gpu.ErrConfig) || errors.Is(err, bench.ErrResume) {
 		err = exit.AsUsage(err)
 	}
 	return exit.Report(stderr, app.Name, err)

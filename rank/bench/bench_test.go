@@ -189,7 +189,7 @@ func runAllWith(t *testing.T, n int, change func(rank int, c *Config, f *fake), 
 			o.session = s
 			o.doc, o.stopped, o.err = s.Run(t.Context(), "00112233445566778899aabbccddeeff")
 			if o.err != nil {
-				comms[rank].Close() // as a rank does that ends with an error
+				_ = giveUp(o.err, comms[rank]) // as a rank does that ends with an error
 			}
 		})
 	}

@@ -45,6 +45,9 @@ type Config struct {
 	Own      any             // the project's own evidence of this rank, for the member "fpmrun"
 
 	GraphMetrics *GraphMetrics // whether records say what steps were dispatched as; nil: they do
+	Resume  bool              // go on with the journals of an earlier run in the folder of OutputPath
+	Launch  artifact.Launch   // this process; the run id comes with Run
+	History *artifact.History // is filled with which process measured what; nil: nobody wants it
 
 	Logger   *slog.Logger
 	Progress func(Progress) // called after each real point on the leader of DP rank 0; nil: not called

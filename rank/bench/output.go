@@ -22,17 +22,8 @@ type Output struct {
 // under the same names are deleted; without, they are refused. base is rank 0's path; rank 0 also answers for the
 // merged document and the sidecar.
 func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, error) {
-	files := []string{artifact.RankPath(base, rank)}
-	if rank == 0 {
-		merged := artifact.MergedPath(base)
-		files = append(files, merged, sidecarPath(merged, probePath))
-	}
-	for _, path := range files {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, fmt.Errorf("bench: output folder of %q: %w", path, err)
-		}
-	}
-	output, err := claim(files[0])
+	files := append(finalFiles(base, probePath, rank), artifact.JournalPath(base, rank))
+	output, err := ResumeOutput(base, probePath, rank)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +35,27 @@ func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, e
 	return output, nil
 }
 
+// ResumeOutput is PrepareOutput for a run that goes on: what is there stays until this run's own documents replace it.
+func ResumeOutput(base, probePath string, rank int) (*Output, error) {
+	files := finalFiles(base, probePath, rank)
+	for _, path := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, fmt.Errorf("bench: output folder of %q: %w", path, err)
+		}
+	}
+	return claim(files[0])
+}
+
+// finalFiles are the files that a DP rank writes at the end, its own document first.
+func finalFiles(base, probePath string, rank int) []string {
+	files := []string{artifact.RankPath(base, rank)}
+	if rank == 0 {
+		merged := artifact.MergedPath(base)
+		files = append(files, merged, sidecarPath(merged, probePath))
+	}
+	return files
+}
+
 // makeWay makes sure that nothing is in a document's way.
 func makeWay(path string, overwrite bool) error {
 	_, err := os.Lstat(path)
@@ -53,7 +65,7 @@ func makeWay(path string, overwrite bool) error {
 	case err != nil:
 		return fmt.Errorf("bench: output file: %w", err)
 	case !overwrite:
-		return fmt.Errorf("bench: refusing to overwrite %q; remove it, choose another --output-path or pass --overwrite", path)
+		return fmt.Errorf("bench: refusing to overwrite %q; go on with that run (--resume %s), choose another --output-path or pass --overwrite", path, filepath.Dir(path))
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("bench: remove the earlier run's file: %w", err)

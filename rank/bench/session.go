@@ -33,6 +33,12 @@ type Session struct {
 	doc    artifact.Rank
 	chains map[string]int // computed tokens of each real-prefix chain, by salt
 
+	journal  journal
+	began    time.Time      // of this process's part of the run
+	started  string         // of the run, when an earlier process began it
+	earlier  artifact.Float // seconds that earlier processes took
+	measured int            // points that this process measured
+
 	lockstep lockstep
 	salts    int // counter of process-local cache salts
 	deadline time.Time
@@ -74,21 +80,24 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 func (s *Session) Stop() { s.stop.Store(true) }
 
 func (s *Session) wantsStop() bool {
-	progressed := len(s.doc.Results)+len(s.doc.Skipped) > 0
+	progressed := s.measured+len(s.doc.Skipped) > 0
 	return s.stop.Load() || progressed && time.Now().After(s.deadline)
 }
 
 // Run measures the grid and returns the rank's document, whatever happened. The error, if any, is in the document
 // too. stopped says that the run ended before its last point without an error.
 func (s *Session) Run(ctx context.Context, runID string) (doc *artifact.Rank, stopped bool, err error) {
-	begin := time.Now()
-	s.deadline = begin.Add(s.cfg.Timeout)
+	s.began = time.Now()
+	s.deadline = s.began.Add(s.cfg.Timeout)
 	s.doc.RunID = runID
 	defer s.forward.watch.stop()
 	// The collector runs between points only; a memory limit set from outside still holds.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	err = s.run(ctx)
-	s.doc.Timing = artifact.RunTiming{StartedAt: stamp(begin), CompletedAt: stamp(begin.Add(time.Since(begin))), Elapsed: artifact.Float(time.Since(begin).Seconds())}
+	err = errors.Join(s.run(ctx), s.closeJournal())
+	s.doc.Timing = artifact.RunTiming{StartedAt: stamp(s.began), CompletedAt: stamp(s.began.Add(time.Since(s.began))), Elapsed: s.elapsed()}
+	if s.started != "" {
+		s.doc.Timing.StartedAt = &s.started
+	}
 	expected := 0
 	if s.plan != nil {
 		expected = s.plan.Expected
@@ -108,13 +117,10 @@ func (s *Session) run(ctx context.Context) error {
 	if err := s.agreeGrid(ctx); err != nil {
 		return err
 	}
-	if err := s.warmup(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return err
 	}
-	if err := s.lockstep.settle(ctx); err != nil {
-		return err
-	}
-	for _, point := range s.plan.Points {
+	for _, point := range s.queue() {
 		stop, err := s.agreeStop(ctx)
 		if err != nil {
 			return err
@@ -123,8 +129,14 @@ func (s *Session) run(ctx context.Context) error {
 			s.stopped = true
 			break
 		}
+		before := len(s.doc.Results)
 		if err := s.measure(ctx, point); err != nil {
 			return err
+		}
+		if len(s.doc.Results) > before {
+			if err := s.keep(); err != nil {
+				return err
+			}
 		}
 		s.collect()
 	}
@@ -140,6 +152,31 @@ func (s *Session) run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// start opens the journal and warms up, where there is something to measure.
+func (s *Session) start(ctx context.Context) error {
+	warmup := s.warmup
+	if s.cfg.Resume {
+		if err := s.resumeJournal(ctx); err != nil {
+			return err
+		}
+		if len(s.doc.Results) > 0 {
+			warmup = s.warmupAgain
+		}
+	} else if err := s.startJournal(); err != nil {
+		return err
+	}
+	if len(s.queue()) == 0 {
+		return nil
+	}
+	if err := warmup(ctx); err != nil {
+		return err
+	}
+	return s.lockstep.settle(ctx)
+}
+
+// Began reports whether the run got as far as its journal. A document of one that did not says nothing that could be of use.
+func (s *Session) Began() bool { return s.journal.writer != nil }
 
 func (s *Session) planGrid() error {
 	plan, err := s.cfg.plan(&s.limits, s.warm.eligible)
