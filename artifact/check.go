@@ -9,7 +9,8 @@ import (
 // Report is what a check found in one file.
 type Report struct {
 	Path       string
-	Kind       string // rank, merged, sidecar, or "" when it could not be told
+	Kind       string // rank, merged, sidecar, journal, or "" when it could not be told
+	Note       string // what else is worth saying of a file, good or not
 	NotReady   bool   // missing, empty or cut short: a writer may still be at work
 	Violations []Violation
 
@@ -19,7 +20,7 @@ type Report struct {
 // Good reports whether nothing is wrong with the file.
 func (r *Report) Good() bool { return !r.NotReady && len(r.Violations) == 0 }
 
-// CheckFiles checks rank, merged and sidecar documents one by one, and rank documents given together also against
+// CheckFiles checks rank, merged and sidecar documents and journals one by one, and rank documents given together also against
 // each other. The rules are the union of the merge's and those of the known readers.
 func CheckFiles(paths []string) []Report {
 	reports := make([]Report, len(paths))
@@ -37,6 +38,9 @@ func CheckFiles(paths []string) []Report {
 }
 
 func checkFile(path string) Report {
+	if IsJournal(path) {
+		return checkJournal(path)
+	}
 	r := Report{Path: path}
 	doc, err := ReadDocument(path)
 	if err != nil {

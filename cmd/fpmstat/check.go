@@ -12,7 +12,7 @@ import (
 func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
-		Usage:     "validate rank, merged and worker-probe documents",
+		Usage:     "validate rank, merged and worker-probe documents, and journals",
 		ArgsUsage: "FILE...",
 		Description: "Prints one line for each rule that a document breaks, with its JSON path. Rank documents given together are\n" +
 			"also checked against each other. Exit status: 0 good, 1 bad; with --gate 0 good, 10 a file is missing or not\n" +
@@ -35,7 +35,11 @@ func check(c *cli.Context) error {
 		waiting = waiting || r.NotReady
 		bad = bad || !r.Good() && !r.NotReady
 		if r.Good() {
-			fmt.Fprintf(c.App.Writer, "%s: ok (%s)\n", r.Path, r.Kind)
+			kind := r.Kind
+			if r.Note != "" {
+				kind = r.Note
+			}
+			fmt.Fprintf(c.App.Writer, "%s: ok (%s)\n", r.Path, kind)
 			continue
 		}
 		for i, v := range r.Violations {

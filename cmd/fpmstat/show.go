@@ -15,7 +15,7 @@ import (
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "print the measured points of rank or merged documents",
+		Usage:     "print the measured points of rank or merged documents, or of journals",
 		ArgsUsage: "FILE...",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
@@ -33,14 +33,7 @@ func show(c *cli.Context) error {
 		return usage("show: --json and --csv exclude each other")
 	}
 	for _, path := range c.Args().Slice() {
-		doc, err := artifact.ReadDocument(path)
-		if err != nil {
-			return err
-		}
-		if kind := doc.Type(); kind != "rank" && kind != "merged" {
-			return fmt.Errorf("%q is no rank or merged document (%s)", path, kind)
-		}
-		rows, err := doc.Summary()
+		title, rows, err := measured(path)
 		if err != nil {
 			return err
 		}
@@ -52,7 +45,7 @@ func show(c *cli.Context) error {
 		case c.Bool("csv"):
 			err = writeCSV(w, rows)
 		default:
-			fmt.Fprintln(w, doc.Title())
+			fmt.Fprintln(w, title)
 			err = artifact.WriteTable(w, rows)
 		}
 		if err != nil {
@@ -60,6 +53,26 @@ func show(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// measured is what a document or journal is of, and its points.
+func measured(path string) (title string, rows []artifact.Summary, err error) {
+	if artifact.IsJournal(path) {
+		j, err := artifact.ReadJournal(path)
+		if err != nil {
+			return "", nil, err
+		}
+		return j.Title(), j.Summary(), nil
+	}
+	doc, err := artifact.ReadDocument(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if kind := doc.Type(); kind != "rank" && kind != "merged" {
+		return "", nil, fmt.Errorf("%q is no rank or merged document (%s)", path, kind)
+	}
+	rows, err = doc.Summary()
+	return doc.Title(), rows, err
 }
 
 func writeCSV(w io.Writer, rows []artifact.Summary) error {
