@@ -55,6 +55,8 @@ fuzz:
 stress: build
 	scripts/stress-collective.sh
 	scripts/stress-launcher.sh
+	scripts/stress-journal.sh
+	FPM_EVERY_PREFIX=1 go test -count=1 -run TestResumeFromEveryPrefix ./rank/bench
 
 # What a change must pass before it is handed in, beside the tests.
 check: vet $(GOLANGCI)
