@@ -91,13 +91,13 @@ killed() {
   job --output-path out/benchmark.json
   moment
   signal KILL
-  wait "$pid"
+  wait "$pid" 2>/dev/null
   remember out
   if [ $((RANDOM % 3)) = 0 ] && [ -e out/benchmark.journal ]; then # once more, while it goes on
     job --resume out
     moment
     signal KILL
-    wait "$pid"
+    wait "$pid" 2>/dev/null
     remember out
   fi
   finish out
@@ -108,7 +108,7 @@ terminated() {
   job --output-path out/benchmark.json
   moment
   signal TERM
-  wait "$pid"
+  wait "$pid" 2>/dev/null
   local status=$?
   case $status in # complete, stopped by a rank, by the launcher, or before there was a run to stop
   0 | 3 | 143 | 1) ;;

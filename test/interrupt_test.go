@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,10 +14,35 @@ import (
 	"github.com/fpmrun/fpmrun/artifact"
 )
 
-// Ctrl-C in the middle of a run that would take minutes leaves valid partial documents and exit status 130.
-func TestInterrupt(t *testing.T) {
+// A signal in the middle of a run that would take minutes leaves valid partial documents. The launcher's status is that of the signal where the signal
+// asks it to end, else that of the ranks, which is also what a rank alone ends with.
+func TestSignalStopsAtTheNextPoint(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ranks  int // 0: without the launcher
+		signal syscall.Signal
+		status int
+	}{
+		{"ctrl-c", 2, syscall.SIGINT, 130},
+		{"SIGTERM", 2, syscall.SIGTERM, 143},
+		{"SIGUSR1", 2, syscall.SIGUSR1, 3},
+		{"SIGTERM alone", 0, syscall.SIGTERM, 3},
+		{"SIGUSR1 alone", 0, syscall.SIGUSR1, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			interrupt(t, c.ranks, c.signal, c.status)
+		})
+	}
+}
+
+func interrupt(t *testing.T, ranks int, signal syscall.Signal, status int) {
 	dir := t.TempDir()
-	cmd := command(t, dir, "fpmrun", "-np", "2", "fpmbench", "--engine", "sim", "--model", "llama-3.1-8b", "--output-path", "out/benchmark.json")
+	args := []string{"fpmbench", "--engine", "sim", "--model", "llama-3.1-8b", "--output-path", "out/benchmark.json"}
+	if ranks > 0 {
+		args = append([]string{"fpmrun", "-np", strconv.Itoa(ranks)}, args...)
+	}
+	cmd := command(t, dir, args[0], args[1:]...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -30,15 +56,15 @@ func TestInterrupt(t *testing.T) {
 		text.WriteString(lines.Text() + "\n")
 		if !interrupted && strings.Contains(lines.Text(), " points, ") {
 			interrupted = true
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
-		t.Fatalf("status %d (%v), want 130\n%s", cmd.ProcessState.ExitCode(), err, text.String())
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != status {
+		t.Fatalf("status %d (%v), want %d\n%s", cmd.ProcessState.ExitCode(), err, status, text.String())
 	}
-	files, all := rankFiles(filepath.Join(dir, "out"), 2)
+	files, all := rankFiles(filepath.Join(dir, "out"), max(1, ranks))
 	for _, path := range files {
 		doc := read(t, path)
 		if doc.Status != "partial" || !doc.Usable || doc.Valid || len(doc.Results) == 0 || len(doc.Results) >= doc.Coverage.Expected {
@@ -56,7 +82,13 @@ func TestInterrupt(t *testing.T) {
 	if _, err := artifact.Merge(docs, "merged.json"); err != nil {
 		t.Errorf("the partial documents do not merge: %v", err)
 	}
-	check(t, all[len(all)-2:]...)
+	check(t, all...)
+	for rank, path := range files {
+		j, err := artifact.ReadJournal(artifact.JournalPath(filepath.Join(dir, "out", "benchmark.json"), rank))
+		if doc := read(t, path); err != nil || len(j.Points) != len(doc.Results) {
+			t.Errorf("rank %d: the journal holds %d points, the document %d (%v)", rank, len(j.Points), len(doc.Results), err)
+		}
+	}
 }
 
 // The soft limit stops at a point boundary with exit status 3 and usable documents.
