@@ -4,6 +4,7 @@ package artifact
 // whose clock and caches are its own.
 type History struct {
 	Processes []ProcessHistory `json:"processes"`
+	Points    []PointEvidence  `json:"points,omitempty"` // of host and process; in the order of measurement
 }
 
 // ProcessHistory is one process's part of a run.
@@ -16,8 +17,11 @@ type ProcessHistory struct {
 	Preparation *LedgerRecord `json:"preparation,omitempty"` // the global warm-up of a process that went on; the ledger has room for one before the first point only
 }
 
-// Add notes that the last process measured a point.
-func (h *History) Add(id int) {
+// Add notes that the last process measured a point. seen is the evidence of host and process, or nil.
+func (h *History) Add(id int, seen *PointEvidence) {
+	if seen != nil {
+		h.Points = append(h.Points, *seen)
+	}
 	p := &h.Processes[len(h.Processes)-1]
 	if n := len(p.Points); n > 0 && p.Points[n-1][1] == id-1 {
 		p.Points[n-1][1] = id
@@ -33,7 +37,7 @@ func NewHistory(j *Journal) History {
 	for i, p := range j.Processes {
 		h.Begin(p, j.Dropped[i])
 		for ; point < len(j.Points) && j.By[point] == i; point++ {
-			h.Add(j.Points[point].Group.BenchmarkID)
+			h.Add(j.Points[point].Group.BenchmarkID, j.Points[point].Evidence)
 			if record := j.Points[point].Preparation; record != nil {
 				h.Processes[i].Preparation = record
 			}

@@ -15,7 +15,7 @@ func TestHistoryOfAJournal(t *testing.T) {
 		Points:    []JournalPoint{point(1), point(2), point(3), second, point(5)}, By: []int{0, 0, 0, 2, 2}, Dropped: []int{0, 1, 0},
 	}
 	h := NewHistory(j)
-	h.Add(6)
+	h.Add(6, nil)
 	text, err := json.Marshal(h)
 	if err != nil {
 		t.Fatal(err)

@@ -68,6 +68,7 @@ type JournalPoint struct {
 	Forwards     int            `json:"forwards"`              // the next forward_index
 	Elapsed      Float          `json:"elapsed"`               // seconds that the run took so far, earlier processes included
 	Preparation  *LedgerRecord  `json:"preparation,omitempty"` // the global warm-up of a process that went on; with its first point
+	Evidence     *PointEvidence `json:"evidence,omitempty"`
 }
 
 // journalRecord is the body of a frame: one member is set.

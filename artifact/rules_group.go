@@ -20,13 +20,14 @@ type groupRules struct {
 	order       map[int]int            // benchmark_id -> position in results; nil when unknown
 
 	ids         map[int]bool
-	lastForward map[int]int // rank -> forward_index of its last sample
-	sum         float64     // of the groups' wall times
+	lastForward map[int]int           // rank -> forward_index of its last sample
+	forwards    map[int]map[int][]int // rank -> benchmark_id -> forward_index of its samples
+	sum         float64               // of the groups' wall times
 }
 
 func newGroupRules(d *Document, strict bool, found *violations) *groupRules {
 	doc := d.member(found)
-	g := &groupRules{strict: strict, ids: map[int]bool{}, lastForward: map[int]int{}, ledgers: map[int][]ledgerRecord{}, unavailable: map[int]bool{}}
+	g := &groupRules{strict: strict, ids: map[int]bool{}, lastForward: map[int]int{}, forwards: map[int]map[int][]int{}, ledgers: map[int][]ledgerRecord{}, unavailable: map[int]bool{}}
 	g.mode, _ = doc.get("config").optional("mode").value.(string)
 	g.digest = doc.get("grid_digest").text()
 	if protocol := doc.optional("measurement_protocol"); protocol.ok {

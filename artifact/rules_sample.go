@@ -80,6 +80,10 @@ func (g *groupRules) raw(n, retained node, i, id, rank int) (float64, int) {
 		sample.get("forward_index").fail("%d after %d: must rise over the artifact", forward, last)
 	}
 	g.lastForward[rank] = forward
+	if g.forwards[rank] == nil {
+		g.forwards[rank] = map[int][]int{}
+	}
+	g.forwards[rank][id] = append(g.forwards[rank][id], forward)
 	timing := sample.get("timing")
 	timing.get("basis").oneOf(ScheduleToOutput, InterOutput)
 	end, _ := timing.get("end_monotonic").float()

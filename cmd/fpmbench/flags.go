@@ -11,7 +11,7 @@ import (
 
 // options is the command line, as given.
 type options struct {
-	engine, mode, content           flagvalue.Choice
+	engine, mode, content, evidence flagvalue.Choice
 	text                            textOptions
 	model, weights                  string
 	overrides, dtype                string
@@ -50,6 +50,7 @@ func newOptions() *options {
 		engine:         flagvalue.Choice{Value: "auto", Allowed: []string{"auto", "cuda", "cpu", "sim"}},
 		mode:           flagvalue.Choice{Value: "agg", Allowed: []string{"prefill", "decode", "agg"}},
 		content:        flagvalue.Choice{Value: "random", Allowed: []string{"random", "sharegpt", "sharegpt_chain"}},
+		evidence:       flagvalue.Choice{Value: "full", Allowed: []string{"full", "minimal"}},
 		graphMode:      flagvalue.Choice{Allowed: gpu.GraphModeNames()},
 		warmup:         flagvalue.Count{Value: 5},
 		timeout:        flagvalue.Duration(900 * time.Second),
@@ -103,6 +104,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.StringFlag{Name: "serve", Destination: &o.serve, EnvVars: env("FPM_SERVE"), Usage: "after the run, serve the documents over HTTP at `ADDR` until a signal comes; a port alone is on the loopback interface"},
 		&cli.BoolFlag{Name: "cudagraph-metrics", Destination: &o.graphMetrics, EnvVars: env("FPM_CUDAGRAPH_METRICS"), Usage: "leave the report of dispatched graphs on after the run; during it, it is on anyway"},
 		&cli.BoolFlag{Name: "overwrite", Destination: &o.overwrite, EnvVars: env("FPM_OVERWRITE"), Usage: "delete files of an earlier run under the same names"},
+		&cli.GenericFlag{Name: "evidence", Value: &o.evidence, EnvVars: env("FPM_EVIDENCE"), Usage: "`HOW MUCH` to record of host and process around each point and over each step: full or minimal (nothing)"},
 		&cli.StringFlag{Name: "resume", Destination: &o.resume, EnvVars: env("FPM_RESUME"), Usage: "go on with the run in the folder `RUN`: measure what it lacks"},
 		&cli.GenericFlag{Name: "timeout", Aliases: []string{"benchmark-timeout"}, Value: &o.timeout, EnvVars: env("FPM_TIMEOUT", "DYN_BENCHMARK_TIMEOUT"), Usage: "stop at the next point after `D`, in seconds or as 15m"},
 		&cli.BoolFlag{Name: "collect-imbalanced", Aliases: []string{"benchmark-collect-imbalanced"}, Destination: &o.collectImbalanced, EnvVars: env("FPM_COLLECT_IMBALANCED", "DYN_BENCHMARK_COLLECT_IMBALANCED"), Usage: "keep explicit points whose requests differ in length"},

@@ -17,6 +17,7 @@ type own struct {
 	Launch    ownLaunch         `json:"launch"`
 	Host      ownHost           `json:"host"`
 	Engine    map[string]string `json:"engine_host"`
+	Evidence  string            `json:"evidence"`             // full or minimal
 	StoppedBy string            `json:"stopped_by,omitempty"` // signal or timeout, when the run ended early
 }
 
@@ -37,7 +38,7 @@ type ownHost struct {
 }
 
 // newOwn describes this process and its host.
-func newOwn(id rank.Identity, auth string, engine map[string]string) *own {
+func newOwn(id rank.Identity, auth string, engine map[string]string, evidence string) *own {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
@@ -45,7 +46,7 @@ func newOwn(id rank.Identity, auth string, engine map[string]string) *own {
 	return &own{
 		Launch: ownLaunch{Source: id.Source, Auth: auth, Rank: id.Rank, WorldSize: id.Size, PID: os.Getpid()},
 		Host:   ownHost{Name: name, Arch: runtime.GOARCH, GoVersion: runtime.Version(), CPUs: allowedCPUs(), GOMAXPROCS: runtime.GOMAXPROCS(0)},
-		Engine: engine,
+		Engine: engine, Evidence: evidence,
 	}
 }
 

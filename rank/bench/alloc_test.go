@@ -10,6 +10,7 @@ import (
 	"github.com/fpmrun/fpmrun/collective"
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/cpu"
+	"github.com/fpmrun/fpmrun/rank/evidence"
 )
 
 // Real engines of two DP ranks of two workers, with shared experts, over TCP: no rank allocates in a step, neither for its message nor for what its engines
@@ -33,6 +34,9 @@ func TestStepsOfManyRanksAllocateNothing(t *testing.T) {
 		leader := Lead(engine, groups.Workers)
 		f := forward{engine: leader, depth: 1, limit: StepLimit}
 		defer f.watch.stop()
+		usage := evidence.NewUsage()
+		usage.Reset(1 << 12)
+		f.mark = usage.Mark
 		steps := []gpu.Step{{Rows: []gpu.Row{{Tokens: slices.Repeat([]uint32{5}, 20), Blocks: table(1, 8)}}}}
 		for k := range 4 {
 			steps = append(steps, gpu.Step{Rows: []gpu.Row{{Computed: 20 + k, Blocks: table(1, 8)}}})

@@ -45,6 +45,9 @@ type Config struct {
 	Own      any             // the project's own evidence of this rank, for the member "fpmrun"
 
 	GraphMetrics *GraphMetrics // whether records say what steps were dispatched as; nil: they do
+
+	HostEvidence bool // count what the process did over each measured step, and read the host around each point
+
 	Resume  bool              // go on with the journals of an earlier run in the folder of OutputPath
 	Launch  artifact.Launch   // this process; the run id comes with Run
 	History *artifact.History // is filled with which process measured what; nil: nobody wants it

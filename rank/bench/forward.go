@@ -16,6 +16,7 @@ type forward struct {
 	count  int           // non-empty outputs so far: the next forward_index
 	limit  time.Duration // of the wait for one output; 0 = none
 	watch  watch
+	mark   func() // after each output; it allocates nothing. nil: nobody watches
 }
 
 // run executes the steps and fills outs, one per step. start is called with no step in flight right before the first is
@@ -34,6 +35,9 @@ func (f *forward) run(ctx context.Context, steps []gpu.Step, outs []gpu.Output, 
 		}
 		if err := f.watch.await(ctx, f.engine, &outs[k], f.limit); err != nil {
 			return 0, fmt.Errorf("bench: forward %d: %w", f.count, err)
+		}
+		if f.mark != nil {
+			f.mark()
 		}
 		if len(steps[k].Rows) > 0 {
 			f.count++

@@ -19,7 +19,8 @@ type journal struct {
 	synced   time.Time
 	recorded int // ledger records in the journal
 	process  *artifact.JournalProcess
-	warmup   *artifact.LedgerRecord // this process's global warm-up where it stands outside the ledger; until its first point
+	warmup   *artifact.LedgerRecord  // this process's global warm-up where it stands outside the ledger; until its first point
+	seen     *artifact.PointEvidence // of the last result; nil without host evidence
 }
 
 // syncInterval is how long a finished point may be in the kernel only.
@@ -65,13 +66,13 @@ func (s *Session) keep() error {
 	last := len(s.doc.Results) - 1
 	point := artifact.JournalPoint{
 		Group: s.doc.Groups[last], KVSeedRegime: s.doc.Results[last].KVSeedRegime, Ledger: s.doc.Ledger.Records[s.journal.recorded:],
-		Forwards: s.forward.count, Elapsed: s.elapsed(), Preparation: s.journal.warmup,
+		Forwards: s.forward.count, Elapsed: s.elapsed(), Preparation: s.journal.warmup, Evidence: s.journal.seen,
 	}
 	if err := s.journal.writer.Append(point); err != nil {
 		return fmt.Errorf("bench: keep point %d: %w; what was measured before it is kept", point.Group.BenchmarkID, err)
 	}
 	s.journal.recorded, s.journal.warmup = len(s.doc.Ledger.Records), nil
-	s.history().Add(point.Group.BenchmarkID)
+	s.history().Add(point.Group.BenchmarkID, point.Evidence)
 	s.measured++
 	if time.Since(s.journal.synced) < syncInterval {
 		return nil

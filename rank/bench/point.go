@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/fpmrun/fpmrun/artifact"
-	"github.com/fpmrun/fpmrun/gpu"
 )
 
 // measure takes one queued point through preparation, agreement, its steps and the exchange of results, and
@@ -30,16 +29,22 @@ func (s *Session) measure(ctx context.Context, point artifact.Point) error {
 	if reason == "" {
 		own.Scheduled, own.Steps = scheduled(&p.batch.steps[0], p.batch.decode), len(p.batch.steps)
 	}
+	s.observer.forget()
+	if reason == "" && !point.Replica() {
+		s.observer.before(ctx, point.BenchmarkID, own.Steps)
+	}
 	if reason, err = s.agreeReady(ctx, own); err != nil {
 		return err
 	}
 	if reason != "" {
 		return s.skipped(p, record, reason, -1)
 	}
+	first := s.forward.count
 	results, err := s.steps(ctx, p)
 	if err != nil {
 		return err
 	}
+	s.journal.seen = s.observer.after(ctx, first)
 	return s.conclude(p, record, results)
 }
 
@@ -76,10 +81,7 @@ func (s *Session) steps(ctx context.Context, p *prepared) ([]artifact.RankResult
 	steps := p.batch.steps
 	outs := outputs(steps)
 	first := s.forward.count
-	start, err := s.forward.run(ctx, steps, outs, func() (int64, error) {
-		err := s.leaders.Barrier(ctx)
-		return gpu.Monotonic(), err
-	})
+	start, err := s.forward.run(ctx, steps, outs, func() (int64, error) { return s.startSignal(ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("bench: point %d: %w", p.point.BenchmarkID, err)
 	}

@@ -34,6 +34,7 @@ type Session struct {
 	chains map[string]int // computed tokens of each real-prefix chain, by salt
 
 	journal  journal
+	observer observer
 	began    time.Time      // of this process's part of the run
 	started  string         // of the run, when an earlier process began it
 	earlier  artifact.Float // seconds that earlier processes took
@@ -72,6 +73,10 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 		chains:  map[string]int{},
 	}
 	s.lockstep = newLockstep(cfg.ExpertParallel, leaders, &s.forward)
+	s.observer = newObserver(cfg.HostEvidence)
+	if cfg.HostEvidence {
+		s.forward.mark = s.observer.mark
+	}
 	s.doc = s.newDocument()
 	return s, nil
 }
