@@ -49,6 +49,7 @@ type JournalProcess struct {
 	Expected    int             `json:"expected_points"`
 	ContentSeed string          `json:"content_seed"`
 	Protocol    json.RawMessage `json:"measurement_protocol"`
+	Text        json.RawMessage `json:"text"`   // which text prompts are made of; null for random ids
 	Engine      json.RawMessage `json:"engine"` // the identity: nothing that differs between the ranks or launches of one build
 }
 
@@ -64,6 +65,7 @@ type Launch struct {
 type JournalPoint struct {
 	Group        Group          `json:"group"`
 	KVSeedRegime string         `json:"kv_seed_regime"`
+	Stages       []KVStage      `json:"stages,omitempty"`      // chains of text that were made or could not be, since the point before
 	Ledger       []LedgerRecord `json:"ledger"`                // preparations since the point before
 	Forwards     int            `json:"forwards"`              // the next forward_index
 	Elapsed      Float          `json:"elapsed"`               // seconds that the run took so far, earlier processes included

@@ -43,7 +43,7 @@ func (p *JournalProcess) Compare(own *JournalProcess) error {
 	for _, part := range []struct {
 		name      string
 		then, now json.RawMessage
-	}{{"measurement_protocol", p.Protocol, own.Protocol}, {"engine", p.Engine, own.Engine}} {
+	}{{"measurement_protocol", p.Protocol, own.Protocol}, {"text", p.Text, own.Text}, {"engine", p.Engine, own.Engine}} {
 		then, err := decodeTree(part.then)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -21,6 +22,7 @@ func TestJournalCompare(t *testing.T) {
 		{"engine", func(doc *Rank, _ *JournalProcess) { doc.Engine.Versions.FPMRun = "2" }, `engine.versions.fpmrun is "1" in the journal and "2" now`},
 		{"engine part", func(doc *Rank, _ *JournalProcess) { doc.Engine.Attention = nil }, "in the journal and absent now"},
 		{"rank of the engine", func(doc *Rank, _ *JournalProcess) { other := 1; doc.Engine.Parallel.DataParallelRank = &other }, ""},
+		{"text", func(_ *Rank, p *JournalProcess) { p.Text = json.RawMessage(`{"sha256":"00ff"}`) }, `text is null in the journal and {"sha256":"00ff"} now`},
 		{"rank", func(_ *Rank, p *JournalProcess) { p.Rank = 1 }, "DP rank is 0 in the journal and 1 now"},
 		{"size", func(_ *Rank, p *JournalProcess) { p.Size = 4 }, "DP size is 2 in the journal and 4 now"},
 	} {

@@ -43,7 +43,7 @@ func processOf(t testing.TB, doc *Rank) JournalProcess {
 	}
 	return JournalProcess{Format: JournalFormat, Process: 1, Launch: Launch{RunID: doc.RunID, Version: "1", Host: "h", PID: 7}, StartedAt: *doc.Timing.StartedAt,
 		Rank: doc.DP.Rank, Size: doc.DP.Size, Mode: doc.Config.Mode, GridDigest: *doc.GridDigest, Expected: len(doc.Results), ContentSeed: doc.Protocol.ContentSeed,
-		Protocol: protocol, Engine: engine}
+		Protocol: protocol, Text: json.RawMessage("null"), Engine: engine}
 }
 
 func pointsOf(doc *Rank) []JournalPoint {

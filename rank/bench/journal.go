@@ -18,6 +18,7 @@ type journal struct {
 	writer   *artifact.JournalWriter
 	synced   time.Time
 	recorded int // ledger records in the journal
+	staged   int // stages of text chains in it
 	process  *artifact.JournalProcess
 	warmup   *artifact.LedgerRecord  // this process's global warm-up where it stands outside the ledger; until its first point
 	seen     *artifact.PointEvidence // of the last result; nil without host evidence
@@ -36,12 +37,16 @@ func (s *Session) newProcess() (*artifact.JournalProcess, error) {
 	if err != nil {
 		return nil, err
 	}
+	text, err := json.Marshal(s.cfg.textIdentity())
+	if err != nil {
+		return nil, err
+	}
 	launch := s.cfg.Launch
 	launch.RunID = s.doc.RunID
 	return &artifact.JournalProcess{
 		Format: artifact.JournalFormat, Process: 1, Launch: launch, StartedAt: *stamp(s.began), Output: filepath.Base(s.cfg.OutputPath),
 		Rank: s.id.dpRank, Size: s.leaders.Size(), Mode: s.cfg.Mode, GridDigest: s.plan.Digest, Expected: s.plan.Expected,
-		ContentSeed: s.cfg.ContentSeed, Protocol: protocol, Engine: engine,
+		ContentSeed: s.cfg.ContentSeed, Protocol: protocol, Text: text, Engine: engine,
 	}, nil
 }
 
@@ -66,12 +71,12 @@ func (s *Session) keep() error {
 	last := len(s.doc.Results) - 1
 	point := artifact.JournalPoint{
 		Group: s.doc.Groups[last], KVSeedRegime: s.doc.Results[last].KVSeedRegime, Ledger: s.doc.Ledger.Records[s.journal.recorded:],
-		Forwards: s.forward.count, Elapsed: s.elapsed(), Preparation: s.journal.warmup, Evidence: s.journal.seen,
+		Stages: s.doc.KVWarm.Stages[s.journal.staged:], Forwards: s.forward.count, Elapsed: s.elapsed(), Preparation: s.journal.warmup, Evidence: s.journal.seen,
 	}
 	if err := s.journal.writer.Append(point); err != nil {
 		return fmt.Errorf("bench: keep point %d: %w; what was measured before it is kept", point.Group.BenchmarkID, err)
 	}
-	s.journal.recorded, s.journal.warmup = len(s.doc.Ledger.Records), nil
+	s.journal.recorded, s.journal.staged, s.journal.warmup = len(s.doc.Ledger.Records), len(s.doc.KVWarm.Stages), nil
 	s.history().Add(point.Group.BenchmarkID, point.Evidence)
 	s.measured++
 	if time.Since(s.journal.synced) < syncInterval {

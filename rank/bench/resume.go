@@ -108,11 +108,13 @@ func (s *Session) takeOver(j *artifact.Journal, process *artifact.JournalProcess
 	for i := range j.Points {
 		p := &j.Points[i]
 		s.doc.Ledger.Records = append(s.doc.Ledger.Records, p.Ledger...)
+		s.doc.KVWarm.Stages = append(s.doc.KVWarm.Stages, p.Stages...)
+		s.warm.count(s.doc.KVWarm, p.KVSeedRegime)
 		s.doc.Groups = append(s.doc.Groups, p.Group)
 		s.doc.Results = append(s.doc.Results, artifact.Result{Point: p.Group.Point, KVSeedRegime: p.KVSeedRegime, FPMs: p.Group.RankResults[s.id.dpRank].FPMs})
 		s.forward.count, s.earlier = p.Forwards, p.Elapsed
 	}
-	s.journal.recorded = len(s.doc.Ledger.Records)
+	s.journal.recorded, s.journal.staged = len(s.doc.Ledger.Records), len(s.doc.KVWarm.Stages)
 	*s.history() = artifact.NewHistory(j)
 	s.history().Begin(*process, dropped)
 	if len(j.Points) > 0 {

@@ -365,3 +365,45 @@ func TestFullJournal(t *testing.T) {
 	again, _ := runAll(t, 1, into(dir, resume))
 	checked(t, again, before)
 }
+
+// What decode points over real KV were made of goes on too: the chains are built again, and the counts are those of the whole run.
+func TestResumeOverRealKV(t *testing.T) {
+	dir := t.TempDir()
+	text := func(rank int, c *Config, f *fake) {
+		onText(c)
+		killAfter(1, 40)(rank, c, f)
+	}
+	runAll(t, 2, into(dir, text))
+	before := journals(t, dir, 2)
+	stages := 0
+	for _, p := range before[0].Points {
+		stages += len(p.Stages)
+	}
+	if len(before[0].Points) == 0 || stages == 0 {
+		t.Fatalf("%d points and %d stages before the kill", len(before[0].Points), stages)
+	}
+	outcomes, _ := runAll(t, 2, into(dir, func(_ int, c *Config, _ *fake) {
+		onText(c)
+		c.Resume = true
+	}))
+	checked(t, outcomes, before)
+	for rank, o := range outcomes {
+		realKV := 0
+		for _, r := range o.doc.Results {
+			if r.KVSeedRegime == artifact.RegimeRealKV {
+				realKV++
+			}
+		}
+		if w := o.doc.KVWarm; w.PointsRealKV != realKV || realKV <= len(before[rank].Points) || len(w.Stages) <= stages {
+			t.Errorf("rank %d: %d points over real KV of %d, %d stages after %d", rank, w.PointsRealKV, realKV, len(w.Stages), stages)
+		}
+	}
+	other, _ := runAll(t, 2, into(dir, func(_ int, c *Config, _ *fake) {
+		onText(c)
+		c.Resume = true
+		c.Text.Source.SHA256 = strings.Repeat("b", 64)
+	}))
+	if err := other[0].err; !errors.Is(err, ErrResume) || !strings.Contains(err.Error(), "text.sha256 is") {
+		t.Errorf("another text: %v", err)
+	}
+}
