@@ -11,5 +11,5 @@ import (
 )
 
 func main() {
-	os.Exit(run(os.Args, nvml.New(), os.Stdout, os.Stderr))
+	os.Exit(run(os.Args, nvml.New(), os.Stdin, os.Stdout, os.Stderr))
 }

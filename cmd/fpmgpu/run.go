@@ -35,25 +35,16 @@ type library interface {
 }
 
 // run is the whole program.
-func run(args []string, lib library, stdout, stderr io.Writer) int {
+func run(args []string, lib library, stdin io.Reader, stdout, stderr io.Writer) int {
 	deadline := flagvalue.Duration(10 * time.Second)
 	every := flagvalue.Duration(time.Second)
 	count := flagvalue.Count{Value: 1, Low: 1}
 	var gpus cli.StringSlice
+	var onRequest bool
 	// ask calls the driver and gives up on it at the deadline: the call itself cannot be ended.
 	ask := func(work func(*json.Encoder) error) error {
 		done := make(chan error, 1)
-		go func() {
-			if ret := lib.Init(); ret != nvml.SUCCESS {
-				done <- fmt.Errorf("NVIDIA's management library: %s", explain(ret))
-				return
-			}
-			err := work(json.NewEncoder(stdout))
-			if ret := lib.Shutdown(); ret != nvml.SUCCESS {
-				err = errors.Join(err, fmt.Errorf("shut the driver's library down: %s", explain(ret)))
-			}
-			done <- err
-		}()
+		go func() { done <- use(lib, func() error { return work(json.NewEncoder(stdout)) }) }()
 		timer := time.NewTimer(time.Duration(deadline))
 		defer timer.Stop()
 		select {
@@ -67,7 +58,7 @@ func run(args []string, lib library, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:            "fpmgpu",
 		Usage:           "print GPUs as JSON lines",
-		UsageText:       "fpmgpu list [--deadline D]\nfpmgpu sample [--gpu UUID]... [--count N] [--every D] [--deadline D]",
+		UsageText:       "fpmgpu list [--deadline D]\nfpmgpu sample [--gpu UUID]... [--count N] [--every D] [--deadline D]\nfpmgpu sample --on-request",
 		Version:         version,
 		Writer:          stdout,
 		ErrWriter:       stderr,
@@ -88,8 +79,17 @@ func run(args []string, lib library, stdout, stderr io.Writer) int {
 				Flags: []cli.Flag{limit,
 					&cli.StringSliceFlag{Name: "gpu", Destination: &gpus, Usage: "only the GPU with this `UUID`; default all"},
 					&cli.GenericFlag{Name: "count", Value: &count, Usage: "`N` samples"},
-					&cli.GenericFlag{Name: "every", Value: &every, Usage: "`D` between two samples"}},
-				Action: func(*cli.Context) error {
+					&cli.GenericFlag{Name: "every", Value: &every, Usage: "`D` between two samples"},
+					&cli.BoolFlag{Name: "on-request", Destination: &onRequest, Usage: "one sample for each line of stdin, which is an id and UUIDs; who asks sets the deadline"}},
+				Action: func(c *cli.Context) error {
+					if onRequest {
+						for _, other := range []string{"gpu", "count", "every", "deadline"} {
+							if c.IsSet(other) {
+								return exit.AsUsage(fmt.Errorf("--on-request and --%s exclude each other: each line of stdin says what is wanted", other))
+							}
+						}
+						return use(lib, func() error { return answer(lib, stdin, json.NewEncoder(stdout)) })
+					}
 					// The deadline is for one answer; what is waited for on purpose comes on top.
 					deadline += flagvalue.Duration(time.Duration(every) * time.Duration(count.Value-1))
 					return ask(func(out *json.Encoder) error {
@@ -101,6 +101,18 @@ func run(args []string, lib library, stdout, stderr io.Writer) int {
 		Action: func(*cli.Context) error { return exit.AsUsage(errors.New("type fpmgpu list or fpmgpu sample")) },
 	}
 	return exit.Report(stderr, app.Name, app.Run(args))
+}
+
+// use does work with the library open.
+func use(lib library, work func() error) error {
+	if ret := lib.Init(); ret != nvml.SUCCESS {
+		return fmt.Errorf("NVIDIA's management library: %s", explain(ret))
+	}
+	err := work()
+	if ret := lib.Shutdown(); ret != nvml.SUCCESS {
+		err = errors.Join(err, fmt.Errorf("shut the driver's library down: %s", explain(ret)))
+	}
+	return err
 }
 
 // explain says what a status of the library means, also where the library itself is missing.

@@ -63,7 +63,7 @@ func complete(s *server.Server, mig ...int) *server.Server {
 
 func TestList(t *testing.T) {
 	var out, errs bytes.Buffer
-	if status := run([]string{"fpmgpu", "list"}, complete(dgxh200.New(), 7), &out, &errs); status != 0 {
+	if status := run([]string{"fpmgpu", "list"}, complete(dgxh200.New(), 7), nil, &out, &errs); status != 0 {
 		t.Fatalf("status %d: %s", status, errs.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -105,7 +105,7 @@ func TestSample(t *testing.T) {
 		}
 		return nil, nvml.ERROR_NOT_FOUND
 	}
-	if status := run([]string{"fpmgpu", "sample", "--gpu", "GPU-3", "--count", "3", "--every", "1ms"}, s, &out, &errs); status != 0 {
+	if status := run([]string{"fpmgpu", "sample", "--gpu", "GPU-3", "--count", "3", "--every", "1ms"}, s, nil, &out, &errs); status != 0 {
 		t.Fatalf("status %d: %s", status, errs.String())
 	}
 	n := 0
@@ -128,11 +128,11 @@ func TestSample(t *testing.T) {
 	device := &s.Devices[0].(*server.Device).Device
 	device.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 	device.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
-	if status := run([]string{"fpmgpu", "sample", "--gpu", "GPU-0"}, s, &out, &errs); status != 0 || strings.Contains(out.String(), "power_w") || !strings.Contains(out.String(), `"throttle":null`) {
+	if status := run([]string{"fpmgpu", "sample", "--gpu", "GPU-0"}, s, nil, &out, &errs); status != 0 || strings.Contains(out.String(), "power_w") || !strings.Contains(out.String(), `"throttle":null`) {
 		t.Errorf("status %d: %s", status, out.String())
 	}
 	device.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return 0, nvml.ERROR_GPU_IS_LOST }
-	if status := run([]string{"fpmgpu", "sample", "--gpu", "GPU-0"}, s, &out, &errs); status != 1 || !strings.Contains(errs.String(), "GPU GPU-0: ") {
+	if status := run([]string{"fpmgpu", "sample", "--gpu", "GPU-0"}, s, nil, &out, &errs); status != 1 || !strings.Contains(errs.String(), "GPU GPU-0: ") {
 		t.Errorf("a lost GPU: status %d: %s", status, errs.String())
 	}
 }
@@ -161,7 +161,7 @@ func TestFailures(t *testing.T) {
 		{"no samples", missing, "sample --count 0", 2, "at least 1"},
 	} {
 		var out, errs bytes.Buffer
-		status := run(append([]string{"fpmgpu"}, strings.Fields(c.args)...), c.lib, &out, &errs)
+		status := run(append([]string{"fpmgpu"}, strings.Fields(c.args)...), c.lib, nil, &out, &errs)
 		if status != c.status || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: status %d, want %d; stderr %q, want %q", c.name, status, c.status, errs.String(), c.want)
 		}
