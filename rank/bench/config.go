@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,9 @@ type Config struct {
 	GraphMetrics *GraphMetrics // whether records say what steps were dispatched as; nil: they do
 
 	HostEvidence bool // count what the process did over each measured step, and read the host around each point
+
+	// GPUs reads the devices of the engine, between points, with host evidence. nil: there are none to read.
+	GPUs func(ctx context.Context) ([]artifact.GPUReading, error)
 
 	Resume  bool              // go on with the journals of an earlier run in the folder of OutputPath
 	Launch  artifact.Launch   // this process; the run id comes with Run

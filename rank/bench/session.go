@@ -73,7 +73,7 @@ func New(cfg Config, engine gpu.Engine, leaders *collective.Comm) (*Session, err
 		chains:  map[string]int{},
 	}
 	s.lockstep = newLockstep(cfg.ExpertParallel, leaders, &s.forward)
-	s.observer = newObserver(cfg.HostEvidence)
+	s.observer = newObserver(&cfg)
 	if cfg.HostEvidence {
 		s.forward.mark = s.observer.mark
 	}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/fpmrun/fpmrun/rank/bench"
+	"github.com/fpmrun/fpmrun/rank/env"
+	"github.com/fpmrun/fpmrun/rank/evidence"
+)
+
+// ownGPUs is the UUID of the GPU that the launcher gave this rank; none when it gave none, or named it by number.
+func ownGPUs(getenv func(string) string) []string {
+	index, err := strconv.Atoi(getenv(env.KeyLocalGPU))
+	if err != nil {
+		return nil
+	}
+	visible := strings.Split(getenv("CUDA_VISIBLE_DEVICES"), ",")
+	if index < 0 || index >= len(visible) {
+		return nil
+	}
+	uuid := strings.TrimSpace(visible[index])
+	if !strings.HasPrefix(uuid, "GPU-") && !strings.HasPrefix(uuid, "MIG-") {
+		return nil
+	}
+	return []string{uuid}
+}
+
+// gpuProgram is fpmgpu, beside this program or in PATH.
+func gpuProgram() (string, error) {
+	if own, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(own), "fpmgpu")
+		if info, err := os.Stat(beside); err == nil && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	return exec.LookPath("fpmgpu")
+}
+
+// readGPUs lets the ranks of each host share one process that reads its GPUs.
+func (p *program) readGPUs(ctx context.Context, groups *bench.Groups) (*bench.HostGPUs, error) {
+	return bench.NewHostGPUs(ctx, groups, hostID(), ownGPUs(p.getenv), func() (*evidence.GPUs, error) {
+		program, err := gpuProgram()
+		if err != nil {
+			return nil, err
+		}
+		return evidence.StartGPUs(program)
+	})
+}
+
+// hostID tells hosts of the same name apart, and containers of one host.
+func hostID() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return name
+	}
+	return name + " " + strings.TrimSpace(string(boot))
+}
