@@ -58,15 +58,6 @@ func pointsOf(doc *Rank) []JournalPoint {
 	return points
 }
 
-func asJSON(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // What is read is what was written, to the byte of its JSON.
 func TestJournalRoundTrip(t *testing.T) {
 	doc := run(t, 3)[1]
@@ -76,10 +67,10 @@ func TestJournalRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := asJSON(t, j.Points), asJSON(t, pointsOf(doc)); got != want {
+	if got, want := jsonText(t, j.Points), jsonText(t, pointsOf(doc)); got != want {
 		t.Errorf("points\n%s\nwant\n%s", got, want)
 	}
-	if got, want := asJSON(t, j.Processes), asJSON(t, []JournalProcess{processOf(t, doc)}); got != want {
+	if got, want := jsonText(t, j.Processes), jsonText(t, []JournalProcess{processOf(t, doc)}); got != want {
 		t.Errorf("processes\n%s\nwant\n%s", got, want)
 	}
 	if j.Torn != 0 || j.Size != int64(ends[len(ends)-1]) || j.Dropped[0] != 0 {
@@ -144,7 +135,7 @@ func TestEveryPrefixOfAJournal(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut at %d, and gone on with: %v", n, err)
 		}
-		if again.Torn != 0 || len(again.Processes) != min(records, 1)+1 || asJSON(t, again.Points) != asJSON(t, points) {
+		if again.Torn != 0 || len(again.Processes) != min(records, 1)+1 || jsonText(t, again.Points) != jsonText(t, points) {
 			t.Fatalf("cut at %d, and gone on with: %d processes, %d points, %d bytes torn", n, len(again.Processes), len(again.Points), again.Torn)
 		}
 	}

@@ -33,7 +33,7 @@ func show(c *cli.Context) error {
 		return usage("show: --json and --csv exclude each other")
 	}
 	for _, path := range c.Args().Slice() {
-		title, rows, err := measured(path)
+		title, rows, causes, err := measured(path)
 		if err != nil {
 			return err
 		}
@@ -47,6 +47,13 @@ func show(c *cli.Context) error {
 		default:
 			fmt.Fprintln(w, title)
 			err = artifact.WriteTable(w, rows)
+			for i, line := range causes {
+				if i == mostCauses {
+					fmt.Fprintf(w, "evidence: and %d more\n", len(causes)-i)
+					break
+				}
+				fmt.Fprintln(w, "evidence:", line)
+			}
 		}
 		if err != nil {
 			return err
@@ -55,24 +62,30 @@ func show(c *cli.Context) error {
 	return nil
 }
 
-// measured is what a document or journal is of, and its points.
-func measured(path string) (title string, rows []artifact.Summary, err error) {
+// mostCauses is how many lines are printed below a table.
+const mostCauses = 20
+
+// measured is what a document or journal is of, its points, and what stands out in the evidence around them.
+func measured(path string) (title string, rows []artifact.Summary, causes []string, err error) {
 	if artifact.IsJournal(path) {
 		j, err := artifact.ReadJournal(path)
 		if err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
-		return j.Title(), j.Summary(), nil
+		return j.Title(), j.Summary(), j.Causes(), nil
 	}
 	doc, err := artifact.ReadDocument(path)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	if kind := doc.Type(); kind != "rank" && kind != "merged" {
-		return "", nil, fmt.Errorf("%q is no rank or merged document (%s)", path, kind)
+		return "", nil, nil, fmt.Errorf("%q is no rank or merged document (%s)", path, kind)
 	}
-	rows, err = doc.Summary()
-	return doc.Title(), rows, err
+	if rows, err = doc.Summary(); err != nil {
+		return "", nil, nil, err
+	}
+	causes, err = doc.Causes()
+	return doc.Title(), rows, causes, err
 }
 
 func writeCSV(w io.Writer, rows []artifact.Summary) error {
