@@ -9,6 +9,7 @@ import (
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/rank/evidence/evidencetest"
 )
 
 // watched is into with host evidence.
@@ -41,41 +42,51 @@ func TestEvidenceOfEachPoint(t *testing.T) {
 	}
 }
 
-// A collection that is forced in one step shows in that step and in no other, and the check of the document names it.
-func TestCollectionInsideAStep(t *testing.T) {
+// What is done to one step shows in its evidence, is named for that step and for no other, and a collection there is a violation of the document.
+func TestCauseIsNamedForItsStep(t *testing.T) {
 	const at = 30 // forward
-	outcomes, _ := runAll(t, 1, watched(t.TempDir(), func(_ int, c *Config, f *fake) {
-		c.Samples.DecodeKVTokens = 8
-		f.before = func(context.Context, *gpu.Step) error {
-			if f.session.forward.count == at {
-				runtime.GC()
+	for _, c := range []struct {
+		name      string
+		trouble   func()
+		cause     string
+		violation string
+	}{
+		{"collector", runtime.GC, "the Go collector ran 1 times", "collector_cycles: the Go collector ran inside a timed step"},
+		{"CPU", func() { evidencetest.StealCPU(t, 30) }, "the CPU was taken away ", ""},
+	} {
+		outcomes, _ := runAll(t, 1, watched(t.TempDir(), func(_ int, cfg *Config, f *fake) {
+			cfg.Samples.DecodeKVTokens = 8
+			f.before = func(context.Context, *gpu.Step) error {
+				if f.session.forward.count == at {
+					c.trouble()
+				}
+				return nil
 			}
-			return nil
+		}))
+		o := outcomes[0]
+		if o.err != nil {
+			t.Fatal(o.err)
 		}
-	}))
-	o := outcomes[0]
-	if o.err != nil {
-		t.Fatal(o.err)
-	}
-	hit := false
-	for _, p := range o.session.cfg.History.Points {
-		for _, step := range p.Steps {
-			if want := map[bool]int{true: 1}[step.ForwardIndex == at]; step.CollectorCycles != want {
-				t.Errorf("forward %d: %d collector cycles, want %d", step.ForwardIndex, step.CollectorCycles, want)
+		named := false
+		for _, cause := range artifact.Causes(o.session.cfg.History.Points) {
+			// Trouble brings more trouble in its step; pages are new in the first steps of a process.
+			if cause.ForwardIndex != at && !strings.Contains(cause.Text, "pages") {
+				t.Errorf("%s: named for forward %d: %s", c.name, cause.ForwardIndex, cause.Text)
 			}
-			hit = hit || step.ForwardIndex == at
+			named = named || strings.HasPrefix(cause.Text, c.cause) && cause.ForwardIndex == at
 		}
-	}
-	if !hit {
-		t.Fatalf("forward %d is in no measured point", at)
-	}
-	o.doc.FPMRun = o.session.cfg.History
-	path := filepath.Join(t.TempDir(), "benchmark.json")
-	if err := artifact.WriteFile(path, o.doc); err != nil {
-		t.Fatal(err)
-	}
-	if r := artifact.CheckFiles([]string{path})[0]; len(r.Violations) != 1 || !strings.Contains(r.Violations[0].String(), "collector_cycles: the Go collector ran inside a timed step") {
-		t.Errorf("violations %v", r.Violations)
+		if !named {
+			t.Errorf("%s: not named for forward %d", c.name, at)
+		}
+		o.doc.FPMRun = o.session.cfg.History
+		path := filepath.Join(t.TempDir(), "benchmark.json")
+		if err := artifact.WriteFile(path, o.doc); err != nil {
+			t.Fatal(err)
+		}
+		violations := artifact.CheckFiles([]string{path})[0].Violations
+		if c.violation == "" && len(violations) > 0 || c.violation != "" && (len(violations) != 1 || !strings.Contains(violations[0].String(), c.violation)) {
+			t.Errorf("%s: violations %v, want %q", c.name, violations, c.violation)
+		}
 	}
 }
 

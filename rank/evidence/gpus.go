@@ -99,10 +99,8 @@ func (g *GPUs) Read(ctx context.Context, uuids []string) ([]artifact.GPUReading,
 	}
 	g.last++
 	id := strconv.Itoa(g.last)
-	if _, err := io.WriteString(g.stdin, id+" "+strings.Join(uuids, " ")+"\n"); err != nil {
-		g.broken = fmt.Errorf("evidence: fpmgpu: %w%s", err, g.stderr)
-		return nil, g.broken
-	}
+	// A process that cannot be written to has ended or is about to; what it said of that comes with its end.
+	_, _ = io.WriteString(g.stdin, id+" "+strings.Join(uuids, " ")+"\n")
 	for {
 		select {
 		case a, ok := <-g.answers:

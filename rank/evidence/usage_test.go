@@ -1,13 +1,13 @@
 package evidence
 
 import (
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/rank/evidence/evidencetest"
 )
 
 // measured runs work as the middle one of three steps.
@@ -62,46 +62,8 @@ func TestPageFaults(t *testing.T) {
 
 // A second process on this thread's only CPU takes it away, again and again.
 func TestStolenCPU(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
-	for cpu := range 1024 {
-		if all.IsSet(cpu) {
-			one.Set(cpu)
-			break
-		}
-	}
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := unix.SchedSetaffinity(0, &all); err != nil {
-			t.Error(err)
-		}
-	}()
-	const want = 5
-	steps := measured(t, func() {
-		thief := exec.Command("sh", "-c", "while :; do :; done") // inherits the CPU
-		if err := thief.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var before, now unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_THREAD, &before); err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(30 * time.Second); now.Nivcsw < before.Nivcsw+want && time.Now().Before(deadline); {
-			if err := unix.Getrusage(unix.RUSAGE_THREAD, &now); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := thief.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = thief.Wait() // it was killed
-	}).Steps()
+	const want = 8
+	steps := measured(t, func() { evidencetest.StealCPU(t, want) }).Steps()
 	if steps[1].InvoluntarySwitches < want || steps[0].InvoluntarySwitches >= want || steps[2].InvoluntarySwitches >= want {
 		t.Errorf("involuntary switches %d, %d, %d; want at least %d in the middle", steps[0].InvoluntarySwitches, steps[1].InvoluntarySwitches, steps[2].InvoluntarySwitches, want)
 	}
