@@ -48,6 +48,20 @@ func Random(seed uint64, g *Geometry) Source {
 	return r
 }
 
+// Generator is a Source whose tensors a device can make itself.
+type Generator interface {
+	// Constants are what the steps that [Random] lists need for a tensor: s, the factor on n, and what is added to x.
+	Constants(name string) (seed uint64, scale, offset float32)
+}
+
+// Constants: see Generator.
+func (r *random) Constants(name string) (seed uint64, scale, offset float32) {
+	if isNorm(name) {
+		offset = 1
+	}
+	return tensorSeed(r.seed, name), r.scale, offset
+}
+
 func (r *random) Kind() string { return "random" }
 func (r *random) Close() error { return nil }
 
@@ -60,14 +74,10 @@ func (r *random) Fill(name string, rect Rect, dst []float32) error {
 	if err := checkRect(t, rect, len(dst)); err != nil {
 		return err
 	}
-	seed := tensorSeed(r.seed, name)
-	offset := float32(0)
-	if isNorm(name) {
-		offset = 1
-	}
+	seed, scale, offset := r.Constants(name)
 	eachRow(rect.Rows, rect.Cols, func(row int) {
 		first := uint64(rect.Row+row)*uint64(t.Cols()) + uint64(rect.Col)
-		fillRandom(dst[row*rect.Cols:(row+1)*rect.Cols], seed, first, r.scale, offset)
+		fillRandom(dst[row*rect.Cols:(row+1)*rect.Cols], seed, first, scale, offset)
 	})
 	return nil
 }
@@ -114,7 +124,7 @@ func bfloat16(x float32) float32 {
 
 // FillNormal writes elements first, first+1, ... of a seeded stream of near-normal values with deviation 1,
 // made by the steps that [Random] lists with seed as s and an initializer_range of 1.
-func FillNormal(dst []float32, seed, first uint64) {
-	const scale = 1 / laneSigma
-	fillRandom(dst, seed, first, scale, 0)
-}
+func FillNormal(dst []float32, seed, first uint64) { fillRandom(dst, seed, first, NormalScale, 0) }
+
+// NormalScale is the factor on n in FillNormal's values.
+const NormalScale float32 = 1 / laneSigma

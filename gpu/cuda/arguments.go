@@ -1,0 +1,70 @@
+//go:build linux && cgo
+
+package cuda
+
+import "unsafe"
+
+// The kernels' arguments, member by member as the sources of package kernels declare them.
+
+type embedArgs struct {
+	ids, slots, sampled, table, x ptr
+	hidden                        int32
+}
+
+type normArgs struct {
+	x, y, w, out, pick ptr
+	hidden             int32
+	eps                float32
+}
+
+type keysArgs struct {
+	qkv, cache, positions, places, cosines, sines, qNorm, kNorm ptr
+	heads, kvHeads, blockSize, half                             int32
+	eps                                                         float32
+}
+
+type gateArgs struct {
+	in, out ptr
+	width   int32
+}
+
+type attentionArgs struct {
+	qkv, cache, tables, tiles, items, counts, partial, out ptr
+	heads, kvHeads, blockSize, tableWidth, window          int32
+	scale                                                  float32
+}
+
+type argmaxArgs struct {
+	logits, slots, sampled, ids ptr
+	vocab                       int32
+}
+
+type publishArgs struct {
+	ids, host, flag, step ptr
+	rows                  int32
+}
+
+type finiteArgs struct {
+	logits, bad ptr
+	count       int64
+}
+
+type weightsArgs struct {
+	out           ptr
+	seed          uint64
+	row, column   int64
+	rows, columns int64
+	width         int64
+	scale, offset float32
+}
+
+type poolArgs struct {
+	out                               ptr
+	seed                              uint64
+	layer, blocks                     int64
+	kvHeads, allHeads, firstHead, per int32
+	scale                             float32
+}
+
+// bytesOf is an argument structure as C has it.
+func bytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }

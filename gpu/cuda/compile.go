@@ -1,0 +1,127 @@
+//go:build linux && cgo
+
+package cuda
+
+// #include <stdlib.h>
+// #include "program.h"
+import "C"
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fpmrun/fpmrun/gpu/kernels"
+)
+
+// functions are the kernels of a loaded module by name.
+type functions map[string]unsafe.Pointer
+
+// loadKernels compiles the kernels for a device, or reads what an earlier run compiled, and loads them.
+func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, error) {
+	options := []string{"--gpu-architecture=" + architecture(d), "--std=c++17", fmt.Sprintf("-DHEAD_SIZE=%d", headSize)}
+	image, err := cached(kernels.Source(), l.NVRTC, options)
+	if err != nil {
+		return nil, err
+	}
+	const logSize = 4096
+	log := (*C.char)(C.calloc(1, logSize))
+	defer C.free(unsafe.Pointer(log))
+	data := C.CBytes(image)
+	defer C.free(data)
+	var module unsafe.Pointer
+	if err := check(C.load_module(m.c, &module, data, log, logSize)); err != nil {
+		return nil, fmt.Errorf("cuda: load the kernels: %w: %s", err, C.GoString(log))
+	}
+	found := functions{}
+	for _, name := range kernels.Names {
+		text := C.CString(name)
+		var f unsafe.Pointer
+		err := check(C.find_function(&f, module, text))
+		C.free(unsafe.Pointer(text))
+		if err != nil {
+			return nil, fmt.Errorf("cuda: kernel %s: %w", name, err)
+		}
+		found[name] = f
+	}
+	return found, nil
+}
+
+// architecture is the machine code that is made for a device. Hopper's own instructions need the "a".
+func architecture(d Device) string {
+	name := fmt.Sprintf("sm_%d%d", d.Capability[0], d.Capability[1])
+	if name == "sm_90" {
+		name += "a"
+	}
+	return name
+}
+
+// cached is the machine code of a source. It is kept in the user's cache folder under a name that stands for source, compiler and options; of several
+// processes that need it one compiles and the others wait. Without a folder that can be written it is compiled each time.
+func cached(source, compiler string, options []string) ([]byte, error) {
+	dir, err := os.UserCacheDir()
+	if err == nil {
+		dir = filepath.Join(dir, "fpmrun", "kernels")
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		return compile(source, options)
+	}
+	key := sha256.Sum256([]byte(strings.Join(append([]string{compiler, source}, options...), "\x00")))
+	path := filepath.Join(dir, fmt.Sprintf("%x.cubin", key[:16]))
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return compile(source, options)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return compile(source, options)
+	}
+	if image, err := os.ReadFile(path); err == nil {
+		return image, nil
+	}
+	image, err := compile(source, options)
+	if err != nil {
+		return nil, err
+	}
+	temp := path + ".tmp"
+	if err := os.WriteFile(temp, image, 0o644); err == nil { // a cache that cannot be written costs time only
+		_ = os.Rename(temp, path)
+	}
+	return image, nil
+}
+
+// builtinMissing is NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.
+const builtinMissing = 7
+
+// compile makes machine code.
+func compile(source string, options []string) ([]byte, error) {
+	text, name := C.CString(source), C.CString("kernels.cu")
+	defer C.free(unsafe.Pointer(text))
+	defer C.free(unsafe.Pointer(name))
+	list := (*[16]*C.char)(C.calloc(16, C.size_t(unsafe.Sizeof(uintptr(0)))))
+	defer C.free(unsafe.Pointer(list))
+	for i, o := range options {
+		list[i] = C.CString(o)
+		defer C.free(unsafe.Pointer(list[i]))
+	}
+	var image, log *C.char
+	var size C.size_t
+	err := check(C.compile(text, name, &list[0], C.int(len(options)), &image, &size, &log))
+	defer C.free(unsafe.Pointer(image))
+	defer C.free(unsafe.Pointer(log))
+	var e *Error
+	switch {
+	case errors.As(err, &e) && e.Code == builtinMissing:
+		return nil, fmt.Errorf("cuda: compile the kernels: %w: libnvrtc-builtins, which belongs to NVRTC, is not beside it or has another version; reinstall both or name their folder in %s", err, LibraryDir)
+	case err != nil:
+		return nil, fmt.Errorf("cuda: compile the kernels with %s: %w\n%s", strings.Join(options, " "), err, C.GoString(log))
+	}
+	return C.GoBytes(unsafe.Pointer(image), C.int(size)), nil
+}

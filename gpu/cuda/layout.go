@@ -1,0 +1,93 @@
+package cuda
+
+import "github.com/fpmrun/fpmrun/gpu"
+
+// sampledID stands for the id that was sampled last in the token's slot.
+const sampledID = 0xffffffff
+
+// layout says where the parts of the step structure are, in words of 4 bytes. The structure is all that changes from step to step: the host
+// fills it in pinned memory and copies it to the device before the step's commands run.
+type layout struct {
+	windows   []int // distinct windows of the layers; 0 is all keys
+	pieces    int   // items that the keys of a step are cut into for each KV head, about
+	tokens    int   // MaxBatchedTokens
+	rows      int   // MaxSeqs
+	width     int   // blocks in a row of the block tables
+	blockSize int
+
+	counts    int // (windows, 2): tiles and items
+	number    int // of the step
+	ids       int // (tokens)
+	positions int // (tokens)
+	places    int // (tokens): block times block size plus place
+	slots     int // (tokens): slot of the token's row
+	last      int // (rows): last token of each row
+	rowSlots  int // (rows)
+	tiles     int // (windows, tokens, 6)
+	items     int // (windows, tokens + pieces, 3)
+	tables    int // (rows, width), last, since only the rows in use are copied
+	words     int
+}
+
+func newLayout(cfg *gpu.Config, windows []int, pieces int) layout {
+	l := layout{windows: windows, pieces: pieces, tokens: cfg.MaxBatchedTokens, rows: cfg.MaxSeqs, blockSize: cfg.BlockSize,
+		width: (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize}
+	take := func(n int) int {
+		at := l.words
+		l.words += (n + 31) / 32 * 32 // parts begin at multiples of 128 bytes
+		return at
+	}
+	l.number = take(1)
+	l.counts = take(2 * len(windows))
+	l.ids, l.positions, l.places, l.slots = take(l.tokens), take(l.tokens), take(l.tokens), take(l.tokens)
+	l.last, l.rowSlots = take(l.rows), take(l.rows)
+	l.tiles = take(len(windows) * l.tokens * tileWords)
+	l.items = take(len(windows) * l.itemsMax() * itemWords)
+	l.tables = take(l.rows * l.width)
+	return l
+}
+
+// Words of a tile and of an item.
+const (
+	tileWords = 6
+	itemWords = 3
+)
+
+// itemsMax is the largest number of items of a step in layers with one window.
+func (l *layout) itemsMax() int { return l.tokens + l.pieces }
+
+// fill writes a step and returns how many words of the structure are in use. serial numbers the step.
+func (l *layout) fill(s []int32, step *gpu.Step, group int, serial uint32, w *work) int {
+	s[l.number] = int32(serial)
+	t := 0
+	for i := range step.Rows {
+		r := &step.Rows[i]
+		for j := range r.New() {
+			id := uint32(sampledID)
+			if r.Tokens != nil {
+				id = r.Tokens[j]
+			}
+			position := r.Computed + j
+			s[l.ids+t], s[l.positions+t], s[l.slots+t] = int32(id), int32(position), int32(r.Slot)
+			s[l.places+t] = r.Blocks[position/l.blockSize]*int32(l.blockSize) + int32(position%l.blockSize)
+			t++
+		}
+		s[l.last+i], s[l.rowSlots+i] = int32(t-1), int32(r.Slot)
+		copy(s[l.tables+i*l.width:][:l.width], r.Blocks)
+	}
+	for k, window := range l.windows {
+		w.plan(step, group, window, l.pieces)
+		s[l.counts+2*k], s[l.counts+2*k+1] = int32(len(w.tiles)), int32(len(w.items))
+		at := l.tiles + k*l.tokens*tileWords
+		for _, x := range w.tiles {
+			s[at], s[at+1], s[at+2], s[at+3], s[at+4], s[at+5] = x.first, x.tokens, x.position, x.table, x.item, x.items
+			at += tileWords
+		}
+		at = l.items + k*l.itemsMax()*itemWords
+		for _, x := range w.items {
+			s[at], s[at+1], s[at+2] = x.tile, x.begin, x.end
+			at += itemWords
+		}
+	}
+	return l.tables + len(step.Rows)*l.width
+}

@@ -1,0 +1,239 @@
+#include "program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A context is current per thread and a goroutine moves between threads, so every entry makes it current: some 50 ns. */
+#define ENTER DRIVER_CALL(cuCtxSetCurrent, m->context)
+
+enum {
+	STREAM_NON_BLOCKING = 1,
+	HOST_PORTABLE_MAPPED = 1 | 2,
+	NOT_READY = 600,
+	REAL_32F = 0,
+	REAL_16BF = 14,
+	COMPUTE_32F = 68,
+	DESC_TRANSA = 3,
+	DESC_EPILOGUE = 7,
+	DESC_BIAS_POINTER = 8,
+	EPILOGUE_BIAS = 4,
+	OPERATION_T = 1,
+	PREFERENCE_WORKSPACE = 1,
+	JIT_ERROR_LOG = 5,
+	JIT_ERROR_LOG_SIZE = 6,
+};
+
+failure open_machine(machine *m, int ordinal) {
+	DRIVER_CALL(cuInit, 0);
+	DRIVER_CALL(cuDeviceGet, &m->device, ordinal);
+	DRIVER_CALL(cuDevicePrimaryCtxRetain, &m->context, m->device);
+	DRIVER_CALL(cuCtxSetCurrent, m->context);
+	DRIVER_CALL(cuStreamCreate, &m->stream, STREAM_NON_BLOCKING);
+	BLAS_CALL(cublasLtCreate, &m->handle);
+	DRIVER_CALL(cuMemAlloc, &m->workspace, m->workspace_size);
+	return no_failure;
+}
+
+failure close_machine(machine *m) {
+	if (!m->context) return no_failure;
+	ENTER;
+	for (int i = 0; i < m->plan_count; i++) {
+		gemm_plan *p = &m->plans[i];
+		blas.cublasLtMatmulDescDestroy(p->desc);
+		blas.cublasLtMatrixLayoutDestroy(p->weights);
+		blas.cublasLtMatrixLayoutDestroy(p->in);
+		blas.cublasLtMatrixLayoutDestroy(p->out);
+	}
+	free(m->plans);
+	m->plans = 0;
+	m->plan_count = 0;
+	if (m->workspace) DRIVER_CALL(cuMemFree, m->workspace);
+	if (m->handle) BLAS_CALL(cublasLtDestroy, m->handle);
+	if (m->stream) DRIVER_CALL(cuStreamDestroy, m->stream);
+	m->context = 0;
+	DRIVER_CALL(cuDevicePrimaryCtxRelease, m->device);
+	return no_failure;
+}
+
+failure allocate(machine *m, device_ptr *p, size_t bytes) {
+	ENTER;
+	DRIVER_CALL(cuMemAlloc, p, bytes);
+	return no_failure;
+}
+
+failure release(machine *m, device_ptr p) {
+	ENTER;
+	DRIVER_CALL(cuMemFree, p);
+	return no_failure;
+}
+
+failure allocate_host(machine *m, void **p, device_ptr *d, size_t bytes) {
+	ENTER;
+	DRIVER_CALL(cuMemHostAlloc, p, bytes, HOST_PORTABLE_MAPPED);
+	DRIVER_CALL(cuMemHostGetDevicePointer, d, *p, 0);
+	memset(*p, 0, bytes);
+	return no_failure;
+}
+
+failure release_host(machine *m, void *p) {
+	ENTER;
+	DRIVER_CALL(cuMemFreeHost, p);
+	return no_failure;
+}
+
+failure copy_in_async(machine *m, device_ptr to, const void *from, size_t bytes) {
+	ENTER;
+	DRIVER_CALL(cuMemcpyHtoDAsync, to, from, bytes, m->stream);
+	return no_failure;
+}
+
+failure copy_in(machine *m, device_ptr to, const void *from, size_t bytes) {
+	ENTER;
+	DRIVER_CALL(cuMemcpyHtoDAsync, to, from, bytes, m->stream);
+	return synchronize(m);
+}
+
+failure copy_out(machine *m, void *to, device_ptr from, size_t bytes) {
+	ENTER;
+	DRIVER_CALL(cuMemcpyDtoHAsync, to, from, bytes, m->stream);
+	return synchronize(m);
+}
+
+failure fill(machine *m, device_ptr to, unsigned char value, size_t bytes) {
+	ENTER;
+	DRIVER_CALL(cuMemsetD8Async, to, value, bytes, m->stream);
+	return synchronize(m);
+}
+
+failure synchronize(machine *m) {
+	ENTER;
+	DRIVER_CALL(cuStreamSynchronize, m->stream);
+	return no_failure;
+}
+
+failure compile(const char *source, const char *name, const char **options, int count, char **image, size_t *size, char **log) {
+	void *program = 0;
+	int code = nvrtc.nvrtcCreateProgram(&program, source, name, 0, 0, 0);
+	if (code) return nvrtc_failed("nvrtcCreateProgram", code);
+	code = nvrtc.nvrtcCompileProgram(program, count, options);
+	size_t length = 0;
+	if (!nvrtc.nvrtcGetProgramLogSize(program, &length) && length > 1 && (*log = calloc(1, length + 1))) nvrtc.nvrtcGetProgramLog(program, *log);
+	const char *call = "nvrtcCompileProgram";
+	if (!code && (code = nvrtc.nvrtcGetCUBINSize(program, size))) call = "nvrtcGetCUBINSize";
+	if (!code) {
+		*image = malloc(*size);
+		code = *image ? nvrtc.nvrtcGetCUBIN(program, *image) : -1;
+		call = "nvrtcGetCUBIN";
+	}
+	nvrtc.nvrtcDestroyProgram(&program);
+	return code ? nvrtc_failed(call, code) : no_failure;
+}
+
+failure load_module(machine *m, void **module, const void *image, char *log, size_t size) {
+	ENTER;
+	int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
+	void *values[] = {log, (void *)size};
+	DRIVER_CALL(cuModuleLoadDataEx, module, image, 2, options, values);
+	return no_failure;
+}
+
+failure find_function(void **function, void *module, const char *name) {
+	DRIVER_CALL(cuModuleGetFunction, function, module, name);
+	return no_failure;
+}
+
+failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_type, device_ptr bias, int *plan) {
+	ENTER;
+	gemm_plan p = {0};
+	int transpose = OPERATION_T, epilogue = EPILOGUE_BIAS, found = 0;
+	BLAS_CALL(cublasLtMatmulDescCreate, &p.desc, COMPUTE_32F, REAL_32F);
+	BLAS_CALL(cublasLtMatmulDescSetAttribute, p.desc, DESC_TRANSA, &transpose, sizeof transpose);
+	if (bias) {
+		BLAS_CALL(cublasLtMatmulDescSetAttribute, p.desc, DESC_EPILOGUE, &epilogue, sizeof epilogue);
+		BLAS_CALL(cublasLtMatmulDescSetAttribute, p.desc, DESC_BIAS_POINTER, &bias, sizeof bias);
+	}
+	BLAS_CALL(cublasLtMatrixLayoutCreate, &p.weights, REAL_16BF, k, n, k);
+	BLAS_CALL(cublasLtMatrixLayoutCreate, &p.in, REAL_16BF, k, tokens, k);
+	BLAS_CALL(cublasLtMatrixLayoutCreate, &p.out, out_type, n, tokens, n);
+	void *preference = 0;
+	BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference);
+	BLAS_CALL(cublasLtMatmulPreferenceSetAttribute, preference, PREFERENCE_WORKSPACE, &m->workspace_size, sizeof m->workspace_size);
+	blas_result result;
+	int code = blas.cublasLtMatmulAlgoGetHeuristic(m->handle, p.desc, p.weights, p.in, p.out, p.out, preference, 1, &result, &found);
+	blas.cublasLtMatmulPreferenceDestroy(preference);
+	if (code || !found) return blas_failed("cublasLtMatmulAlgoGetHeuristic", code ? code : 15 /* not supported */);
+	p.algo = result.algo;
+	p.workspace = result.workspace;
+	gemm_plan *plans = realloc(m->plans, (m->plan_count + 1) * sizeof *plans);
+	if (!plans) return blas_failed("realloc", 3);
+	m->plans = plans;
+	m->plans[m->plan_count] = p;
+	*plan = m->plan_count++;
+	return no_failure;
+}
+
+failure run(machine *m, const command *commands, int count, int *at) {
+	ENTER;
+	static const float one = 1, zero = 0;
+	for (int i = 0; i < count; i++) {
+		const command *c = &commands[i];
+		*at = i;
+		if (c->kind == KERNEL) {
+			void *params[] = {(void *)c->args};
+			DRIVER_CALL(cuLaunchKernel, c->function, c->grid[0], c->grid[1], c->grid[2], c->block, 1, 1, 0, m->stream, params, 0);
+		} else {
+			const gemm_plan *p = &m->plans[c->plan];
+			BLAS_CALL(cublasLtMatmul, m->handle, p->desc, &one, c->weights, p->weights, c->in, p->in, &zero, c->out, p->out, c->out, p->out, &p->algo, m->workspace,
+				m->workspace_size, m->stream);
+		}
+		if (m->synchronous) DRIVER_CALL(cuStreamSynchronize, m->stream);
+	}
+	return no_failure;
+}
+
+static int64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+failure await(machine *m, const volatile uint32_t *flag, uint32_t value, int64_t deadline, const volatile uint32_t *stop, int64_t *arrival, int *outcome) {
+	ENTER;
+	int64_t begin = now();
+	for (unsigned turn = 1;; turn++) {
+		if ((int32_t)(__atomic_load_n(flag, __ATOMIC_ACQUIRE) - value) >= 0) {
+			*arrival = now();
+			*outcome = 0;
+			return no_failure;
+		}
+		if (turn % 4096) continue;
+		/* Once in a while: a failed launch, the caller's wish and the deadline. */
+		int code = cuda.cuStreamQuery(m->stream);
+		if (code && code != NOT_READY) return driver_failed("cuStreamQuery", code);
+		*outcome = *stop ? 2 : now() - begin > deadline ? 1 : 0;
+		if (*outcome) return no_failure;
+	}
+}
+
+failure describe_device(int ordinal, int *count, char *name, int size, device_uuid *uuid, int attributes[4], size_t *total) {
+	static const int wanted[4] = {75 /* compute capability, major */, 76 /* minor */, 16 /* multiprocessors */, 38 /* L2 bytes */};
+	int device;
+	DRIVER_CALL(cuInit, 0);
+	DRIVER_CALL(cuDeviceGetCount, count);
+	if (ordinal >= *count) return no_failure;
+	DRIVER_CALL(cuDeviceGet, &device, ordinal);
+	DRIVER_CALL(cuDeviceGetName, name, size, device);
+	DRIVER_CALL(cuDeviceGetUuid, uuid, device);
+	for (int i = 0; i < 4; i++) DRIVER_CALL(cuDeviceGetAttribute, &attributes[i], wanted[i], device);
+	DRIVER_CALL(cuDeviceTotalMem, total, device);
+	return no_failure;
+}
+
+failure memory_info(machine *m, size_t *free_bytes, size_t *total) {
+	ENTER;
+	DRIVER_CALL(cuMemGetInfo, free_bytes, total);
+	return no_failure;
+}
+
+int64_t monotonic(void) { return now(); }

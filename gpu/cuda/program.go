@@ -1,0 +1,117 @@
+//go:build linux && cgo
+
+package cuda
+
+// #include <stdlib.h>
+// #include "program.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
+
+// program is a step for a number of tokens and rows: commands in C memory, in the order in which they run.
+type program struct {
+	commands *C.command
+	count    int
+	names    []string // what each is for, such as "layer 3: qkv"
+}
+
+// builder collects the commands of a program.
+type builder struct {
+	m         *machine
+	functions functions
+	gemms     map[gemmShape]C.int
+	list      []C.command
+	names     []string
+	err       error
+}
+
+// gemmShape tells matrix products apart that need a plan of their own.
+type gemmShape struct {
+	tokens, n, k int
+	float        bool // the result is float32
+	bias         ptr
+}
+
+// kernel adds a kernel with its arguments.
+func kernel[T any](b *builder, name, purpose string, grid [3]int, block int, args T) {
+	raw := bytesOf(&args)
+	if len(raw) > C.ARGS_SIZE {
+		panic("cuda: the arguments of kernel " + name + " do not fit a command")
+	}
+	var c C.command
+	c.kind, c.function, c.block = C.KERNEL, b.functions[name], C.uint(block)
+	for i, n := range grid {
+		c.grid[i] = C.uint(n)
+	}
+	for i, v := range raw {
+		c.args[i] = C.char(v)
+	}
+	b.add(name, purpose, c)
+}
+
+// gemm adds out(tokens, n) = in(tokens, k) weights(n, k) transposed, plus bias(n).
+func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
+	plan, known := b.gemms[shape]
+	if !known && b.err == nil {
+		kind := C.int(14)
+		if shape.float {
+			kind = 0
+		}
+		if err := check(C.plan_gemm(b.m.c, C.uint64_t(shape.tokens), C.uint64_t(shape.n), C.uint64_t(shape.k), kind, C.device_ptr(shape.bias), &plan)); err != nil {
+			b.err = fmt.Errorf("cuda: %s, a product of %d x %d by %d x %d: %w", purpose, shape.tokens, shape.k, shape.k, shape.n, err)
+		}
+		b.gemms[shape] = plan
+	}
+	var c C.command
+	c.kind, c.plan, c.in, c.weights, c.out = C.GEMM, plan, C.device_ptr(in), C.device_ptr(weights), C.device_ptr(out)
+	b.add("gemm", purpose, c)
+}
+
+func (b *builder) add(name, purpose string, c C.command) {
+	for i := 0; i < len(name) && i < len(c.name)-1; i++ {
+		c.name[i] = C.char(name[i])
+	}
+	b.list = append(b.list, c)
+	b.names = append(b.names, purpose)
+}
+
+// build moves the commands to C memory.
+func (b *builder) build() (*program, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	p := &program{count: len(b.list), names: b.names}
+	p.commands = (*C.command)(C.malloc(C.size_t(len(b.list)) * C.sizeof_command))
+	copy(unsafe.Slice(p.commands, p.count), b.list)
+	return p, nil
+}
+
+func (p *program) free() { C.free(unsafe.Pointer(p.commands)) }
+
+// run starts all commands; the error names the one that failed.
+func (p *program) run(m *machine) error {
+	var at C.int
+	if err := check(C.run(m.c, p.commands, C.int(p.count), &at)); err != nil {
+		return fmt.Errorf("cuda: command %d of %d, %s (%s): %w", at, p.count, p.names[at], C.GoString(&unsafe.Slice(p.commands, p.count)[at].name[0]), err)
+	}
+	return nil
+}
+
+// String lists the commands with what does not depend on addresses.
+func (p *program) String() string {
+	var s strings.Builder
+	for i, c := range unsafe.Slice(p.commands, p.count) {
+		fmt.Fprintf(&s, "%3d %-10s", i, C.GoString(&c.name[0]))
+		if c.kind == C.KERNEL {
+			fmt.Fprintf(&s, " grid %d x %d x %d, %d threads", c.grid[0], c.grid[1], c.grid[2], c.block)
+		} else {
+			fmt.Fprintf(&s, " plan %d", c.plan)
+		}
+		fmt.Fprintf(&s, ": %s\n", p.names[i])
+	}
+	return s.String()
+}

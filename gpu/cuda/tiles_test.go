@@ -1,0 +1,55 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/fpmrun/fpmrun/gpu"
+)
+
+// Every key that a token sees is in exactly one item of its tile, and there are never more items than memory is set aside for.
+func TestPlanCoversKeys(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		rows          [][2]int // computed, new
+		group, window int
+	}{
+		{"decode", [][2]int{{0, 1}, {255, 1}, {256, 1}, {4095, 1}, {100000, 1}}, 4, 0},
+		{"prefill", [][2]int{{0, 513}, {4096, 100}}, 5, 0},
+		{"window", [][2]int{{0, 300}, {1000, 1}, {5000, 7}}, 7, 128},
+		{"one head a group", [][2]int{{3, 40}}, 1, 0},
+		{"wide group", [][2]int{{3, 3}}, 16, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			step := &gpu.Step{}
+			for _, r := range c.rows {
+				step.Rows = append(step.Rows, gpu.Row{Computed: r[0], Tokens: make([]uint32, r[1])})
+			}
+			var w work
+			const pieces = 66
+			w.plan(step, c.group, c.window, pieces)
+			if len(w.items) > len(w.tiles)+pieces {
+				t.Errorf("%d items of %d tiles", len(w.items), len(w.tiles))
+			}
+			token := 0
+			for i, tl := range w.tiles {
+				if int(tl.first) != token || int(tl.tokens)*c.group > max(tileRows, c.group) {
+					t.Fatalf("tile %d: %+v, want token %d", i, tl, token)
+				}
+				token += int(tl.tokens)
+				at, end := tl.keys(c.window)
+				for _, it := range w.items[tl.item : tl.item+tl.items] {
+					if int(it.tile) != i || int(it.begin) != at || it.end <= it.begin {
+						t.Fatalf("tile %d, item %+v: want it to begin at %d", i, it, at)
+					}
+					at = int(it.end)
+				}
+				if at != end {
+					t.Errorf("tile %d ends at key %d, want %d", i, at, end)
+				}
+			}
+			if token != step.Tokens() {
+				t.Errorf("tiles of %d tokens, want %d", token, step.Tokens())
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+// Package kernels holds the CUDA C++ of the CUDA engine as text. It is compiled on the machine it runs on, by NVRTC, for the GPU there; no
+// header of the CUDA toolkit is included. Compile options give the macros:
+//
+//	HEAD_SIZE   values per attention head, a multiple of 8 and at most 256
+//
+// Every kernel takes one structure by value, whose layout package cuda repeats.
+package kernels
+
+import (
+	"embed"
+	"strings"
+)
+
+//go:embed base.h *.cu
+var files embed.FS
+
+// parts in the order in which they are one text.
+var parts = []string{"base.h", "layer.cu", "attention.cu", "sample.cu", "random.cu"}
+
+// Names of the kernels.
+var Names = []string{"embed", "norm", "keys", "gate", "attention", "combine", "argmax", "publish", "finite", "weights", "pool"}
+
+// Source is the text of all kernels.
+func Source() string {
+	var b strings.Builder
+	for _, name := range parts {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		b.WriteString("#line 1 \"" + name + "\"\n")
+		b.Write(text)
+	}
+	return b.String()
+}
