@@ -253,7 +253,7 @@ func (w *watch) tellExit(rank int, e state.Exit) {
 // lossText says in words how a node was lost.
 func lossText(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		return "its agent is gone"
+		return "its fpmrun is gone"
 	}
 	return err.Error()
 }
