@@ -6,7 +6,7 @@
 //	allreduce        sum over all               touch=FILE      say that it came so far
 //	callall=D        call all, rank 1 hangs     open=FIFO       wait until its writer closes it
 //	loop             barriers, errors ignored   stranger        send garbage to the rendezvous
-//	leave            close the world
+//	leave            close the world            spin            barriers until one fails
 package main
 
 import (
@@ -75,6 +75,12 @@ func (p *player) play(ctx context.Context, name, value string) error {
 	case "loop":
 		for {
 			_ = p.comm.Barrier(ctx)
+		}
+	case "spin":
+		for {
+			if err := p.comm.Barrier(ctx); err != nil {
+				return err
+			}
 		}
 	case "leave":
 		return p.comm.Close() //nolint:contextcheck // leaving is bounded by the linger
