@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
@@ -116,7 +117,7 @@ func (c *cluster) count(ctx context.Context, s *session, o Options, given [][]in
 		}
 	}
 	return counts, at, c.collect(ctx, s, func(l letter) bool {
-		if l.Counted == nil {
+		if len(l.Counted) != len(o.Segments) || slices.Min(l.Counted) < 0 {
 			return false
 		}
 		counts[l.from.Node] = l.Counted
