@@ -1,4 +1,4 @@
-// Package launcher starts one process per rank on this host, watches them, and leaves nothing behind.
+// Package launcher starts one process per rank, on this host or on several, watches them, and leaves nothing behind.
 //
 //	plan, err := launcher.NewPlan(launcher.Options{...})   // who runs what, where and with which environment
 //	end := launcher.Run(ctx, plan, launcher.Streams{...})   // spawn, watch, stop, and again where restarts are allowed
@@ -13,6 +13,14 @@
 // descendants in /proc. Only the two dying at the same moment can leave grandchildren behind.
 //
 // A program that uses this package must therefore call [IsKeeper] and [KeeperMain] first thing in main.
+//
+// # Several nodes
+//
+// Of the processes that start a job on several nodes one is the head ([Lead]); the others are agents ([Serve]). An agent is a
+// front without decisions: it has a keeper of its own, to which it passes the head's orders, and it passes on what the keeper
+// says, what the ranks print, and what can be seen of them, all through one authenticated connection. The head lets remote output
+// come out of pipes of its own, so that everything behind them is as on one node. An agent that loses its head, and a head that
+// loses an agent, kills what is left; so does every keeper that loses the process that started it.
 //
 // # First cause
 //
