@@ -71,6 +71,7 @@ type Options struct {
 	TLS          string         // which connections between ranks are encrypted: auto, off or on; "" leaves it to FPM_TLS
 	FlushPartial time.Duration  // a line without its newline is printed after; 0 is 100 ms, negative is never
 
+	PTY         bool          // stdout is a pseudo terminal, on which C programs print line by line
 	Tag         bool          // each output line begins with its rank
 	Timestamp   bool          // each output line begins with the time
 	OutputDir   string        // one file per rank and stream; "" is none

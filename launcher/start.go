@@ -134,9 +134,13 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 		}
 	}()
 	for k := range 2 {
-		read, write, err := outputPipe()
+		open := outputPipe
+		if k == 0 && j.plan.options.PTY {
+			open = outputTerminal
+		}
+		read, write, err := open()
 		if err != nil {
-			return fmt.Errorf("launcher: pipe for rank %d: %w", r.Rank, err)
+			return fmt.Errorf("launcher: output of rank %d: %w", r.Rank, err)
 		}
 		fds = append(fds, write)
 		if err := j.addStream(r.Rank, k, read); err != nil {

@@ -30,7 +30,7 @@ type options struct {
 	restarts                             flagvalue.Count
 	killSignal, events, iface            string
 	tag, timestamp, tee, dryRun, json    bool
-	module                               bool
+	module, pty                          bool
 	timeout, grace, join, flush, status  flagvalue.Duration
 }
 
@@ -73,6 +73,7 @@ func (o *options) flags() []cli.Flag {
 		on(&o.module, "m", "module"),
 		on(&o.tag, "tag-output", "label"),
 		on(&o.timestamp, "timestamp"),
+		on(&o.pty, "pty"),
 		text(&o.outputDir, "output-dir", "log-dir"),
 		value(&o.redirects, "redirects", "r"),
 		on(&o.tee, "tee"),

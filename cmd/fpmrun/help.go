@@ -23,6 +23,7 @@ Input and output
                          --redirects 1: stdout only, 2: stderr only
   --show RANKS           only these reach the console, such as 0,2-3
   --stdin RANK           rank that reads stdin (0); all or none
+  --pty                  stdout is a terminal, so that C prints line by line
   --flush-partial D      print a line without newline after D (100ms); 0: never
   --output-spill SIZE    on disk for what the console does not take (2G), then
                          --on-slow-console block (as it is), or drop output
@@ -38,8 +39,7 @@ Several nodes
                          by hand, the same on each; HOST is node 0's
   --iface NAME|CIDR      that ranks meet on; --tls on, off, auto: encryption
 Looking
-  --events FILE|fd:N     write what happens as one JSON object a line
-  --status-interval D    print a line of liveness every D
+  --events FILE|fd:N     as JSON lines; --status-interval D: a line of liveness
   --on-quit WORD         of SIGQUIT: report every rank's state; dump: send it on
   --dry-run              print what would be started; --json: as JSON
 

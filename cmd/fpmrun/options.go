@@ -113,7 +113,7 @@ func (o *options) launcher(args, environ []string) (launcher.Options, error) {
 		SlowConsole: launcher.ConsolePolicy(o.slowConsole.Value), OutputSpill: int64(o.spill),
 		OnQuit: launcher.QuitPolicy(o.onQuit.Value), Restarts: o.restarts.Value,
 		JoinTimeout: time.Duration(o.join), Iface: o.iface, TLS: o.tls.Value, FlushPartial: time.Duration(o.flush), Status: time.Duration(o.status),
-		Tag: o.tag, Timestamp: o.timestamp, OutputDir: o.outputDir, Tee: o.tee, Files: o.redirects.files,
+		PTY: o.pty, Tag: o.tag, Timestamp: o.timestamp, OutputDir: o.outputDir, Tee: o.tee, Files: o.redirects.files,
 	}
 	if o.flush == 0 {
 		lo.FlushPartial = -1
