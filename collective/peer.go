@@ -71,11 +71,11 @@ func (p Peering) encrypt(ctx context.Context, conn net.Conn, dialled bool) (net.
 
 // ServePeers authenticates what connects until the listener is closed, and hands each connection that proved itself to
 // admitted with the number that its dialler gave; refused hears of the others. Both may be called at once from several goroutines, all
-// of which have ended when ServePeers returns.
-func (p Peering) ServePeers(ln net.Listener, admitted func(conn net.Conn, number int), refused func(from net.Addr, err error)) {
+// of which have ended when ServePeers returns. The end of ctx ends handshakes that are under way.
+func (p Peering) ServePeers(ctx context.Context, ln net.Listener, admitted func(conn net.Conn, number int), refused func(from net.Addr, err error)) {
 	var unproven waiting
 	var handshakes sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	for {
 		conn, err := ln.Accept()
 		if errors.Is(err, net.ErrClosed) {

@@ -19,7 +19,7 @@ func serve(t *testing.T, p Peering) (address string, refused <-chan error) {
 	errs, done := make(chan error, 16), make(chan struct{})
 	go func() {
 		defer close(done)
-		p.ServePeers(ln, func(conn net.Conn, number int) {
+		p.ServePeers(t.Context(), ln, func(conn net.Conn, number int) {
 			defer conn.Close()
 			if _, err := conn.Write([]byte{byte(number)}); err != nil {
 				t.Error(err)

@@ -36,7 +36,7 @@ func (a *agent) run(ctx context.Context, d *departure) (*ending, error) {
 	j, err := start(p, Streams{})
 	if err != nil {
 		a.answer(toHead{Failed: &failure{Status: 1, Text: err.Error()}}, nil)
-		return nil, nil
+		return nil, nil //nolint:nilerr // the head is told and ends the attempt
 	}
 	t := &attempt{agent: a, job: j, viewer: viewer{j.folder, map[int]time.Duration{}}, live: map[int]int{}, joined: map[int]bool{}, over: make(chan struct{})}
 	t.forward()

@@ -45,7 +45,7 @@ func Lead(ctx context.Context, o Options, s Streams) End {
 	if o.Nodes.Step {
 		o.Nodes.Rendezvous, o.Nodes.Token = ":0", []byte(newToken())
 	}
-	cluster, err := newCluster(o, func(line string) { fmt.Fprintf(s.Err, "fpmrun: %s\n", line) })
+	cluster, err := newCluster(ctx, o, func(line string) { fmt.Fprintf(s.Err, "fpmrun: %s\n", line) })
 	if err == nil && o.Nodes.Step {
 		cluster.step, err = startStep(&o, cluster.ln.Addr(), s.Err)
 	}

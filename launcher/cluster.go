@@ -48,7 +48,7 @@ type cluster struct {
 }
 
 // newCluster listens for agents.
-func newCluster(o Options, say func(string)) (*cluster, error) {
+func newCluster(ctx context.Context, o Options, say func(string)) (*cluster, error) {
 	address, err := listenOn(o.Nodes.Rendezvous)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func newCluster(o Options, say func(string)) (*cluster, error) {
 	}
 	c := &cluster{options: o, nodes: make([]*remote, o.Nodes.Nodes), ln: ln, inbox: make(chan letter), over: make(chan struct{}), say: say, unproven: map[string]error{}}
 	c.serving.Go(func() {
-		collective.Peering{Token: o.Nodes.Token, RunID: peeringRun}.ServePeers(ln, func(conn net.Conn, _ int) { c.newRemote(conn) }, func(from net.Addr, err error) {
+		collective.Peering{Token: o.Nodes.Token, RunID: peeringRun}.ServePeers(ctx, ln, func(conn net.Conn, _ int) { c.newRemote(conn) }, func(from net.Addr, err error) {
 			host, _, _ := net.SplitHostPort(from.String())
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -30,7 +30,7 @@ func (l *link) pump(flow uint32, r io.Reader) error {
 		}
 		l.mu.Unlock()
 		if rerr != nil {
-			return nil
+			return nil //nolint:nilerr // the end of r, however it came, is the end of the flow
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (c *cluster) count(ctx context.Context, s *session, o Options, given [][]in
 		if given != nil {
 			o.give(given[0])
 		}
-		if at, err = o.place(); err != nil {
+		if at, err = o.place(); err != nil { //nolint:contextcheck // the inventory has a deadline of its own
 			return nil, nil, err
 		}
 		if counts[0], err = o.counts(); err != nil {

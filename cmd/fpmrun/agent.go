@@ -42,7 +42,7 @@ func runAgent(ctx context.Context, args, environ []string, stdin *os.File, stdou
 				}
 			}
 			if heads == "" || !nodes.Given {
-				return exit.AsUsage(errors.New("agents are started by fpmrun; by hand type fpmrun --nnodes N --node-rank R ..."))
+				return exit.AsUsage(errors.New("agents are started by fpmrun; by hand type fpmrun --nnodes N --node-rank R and the program"))
 			}
 			token, err := bufio.NewReader(stdin).ReadString('\n')
 			if err != nil {

@@ -94,7 +94,7 @@ func (o *options) nodes(environ, words []string) (n launcher.Nodes, err error) {
 		return n, err
 	case f.via.Value == "srun" || f.via.Value == "auto" && inside && alloc.Nodes > 1 && !f.nnodes.Given:
 		n.Step, n.Nodes = true, alloc.Nodes
-		if !o.np.Given && !f.perNode.Given && n.Spread == false && alloc.Tasks > 0 {
+		if !o.np.Given && !f.perNode.Given && !n.Spread && alloc.Tasks > 0 {
 			o.np, n.Spread = rankCount{Value: alloc.Tasks, Given: true}, true
 		}
 		if o.np.Given && o.np.Value == alloc.Tasks {
@@ -106,7 +106,7 @@ func (o *options) nodes(environ, words []string) (n launcher.Nodes, err error) {
 
 // spread reports whether the number of ranks counts all nodes together: one that was given, but as --nproc-per-node.
 func (o *options) spread() bool {
-	return !o.nodeFlags.perNode.Given && (o.np.Given && o.np.Value > 0 || o.ranks() > 0)
+	return !o.perNode.Given && (o.np.Given && o.np.Value > 0 || o.ranks() > 0)
 }
 
 // byHand checks what only a job needs that is started by hand on each node.
