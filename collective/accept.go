@@ -122,10 +122,10 @@ func (w *world) judge(h hello) answer {
 	defer w.mu.Unlock()
 	a := answer{PID: uint32(os.Getpid()), Epoch: w.epoch}
 	switch {
-	case h.Purpose == forPeer:
-		a.Status = statusMember
 	case h.Run != runHash(w.cfg.RunID):
 		a.Status = statusRun
+	case h.Purpose == forPeer:
+		a.Status = statusMember
 	case h.Purpose != forJoin && h.Epoch != w.epoch:
 		a.Status = statusEpoch
 	case h.Purpose == forJoin && !w.joining:

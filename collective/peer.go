@@ -82,7 +82,10 @@ func (p Peering) ServePeers(ctx context.Context, ln net.Listener, admitted func(
 			break
 		}
 		if err != nil { // out of descriptors, most likely: let others finish
-			time.Sleep(10 * time.Millisecond)
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		unproven.add(conn)

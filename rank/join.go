@@ -43,7 +43,7 @@ func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string
 	if err := network(&cfg, id, o.Getenv); err != nil {
 		return nil, auth, err
 	}
-	if cfg.Rendezvous, err = meeting(ctx, id); err != nil {
+	if cfg.Rendezvous, err = meeting(ctx, id, token); err != nil {
 		return nil, auth, err
 	}
 	comm, err := collective.Join(ctx, cfg)
@@ -54,8 +54,8 @@ func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string
 const defaultJoinTimeout = 2 * time.Minute
 
 // meeting chooses among the candidates: rank 0 takes the first port that is free, the others the first at which somebody
-// listens. Whether that is rank 0 is told by the handshake.
-func meeting(ctx context.Context, id Identity) (string, error) {
+// of this run listens. Whether that is rank 0 is told by the handshake of the join.
+func meeting(ctx context.Context, id Identity, token []byte) (string, error) {
 	if len(id.Rendezvous) == 1 {
 		return id.Rendezvous[0], nil
 	}
@@ -77,15 +77,13 @@ func meeting(ctx context.Context, id Identity) (string, error) {
 	defer retry.Stop()
 	for {
 		for _, address := range id.Rendezvous {
-			dialer := net.Dialer{Timeout: time.Second}
-			conn, err := dialer.DialContext(ctx, "tcp", address)
-			if err == nil {
-				return address, conn.Close()
+			if collective.Listens(ctx, address, id.RunID, token) {
+				return address, nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return "", errors.Join(fmt.Errorf("rank: nobody listens at %s or the %d ports after it in the list", id.Rendezvous[0], len(id.Rendezvous)-1), ctx.Err())
+			return "", errors.Join(fmt.Errorf("rank: nobody of this run listens at %s or the %d ports after it in the list", id.Rendezvous[0], len(id.Rendezvous)-1), ctx.Err())
 		case <-retry.C:
 		}
 	}
