@@ -128,12 +128,11 @@ func (w *watch) nodeNumber(rank int) *int {
 // doubtful reports whether a rank that another one blames may be lost with its node: it lives as far as is known here, and its
 // agent has missed a heartbeat.
 func (w *watch) doubtful(rank int) bool {
-	if rank < 0 || rank >= len(w.plan.Ranks) || w.gone[rank] {
+	if !w.lives(rank) {
 		return false
 	}
-	_, lives := w.live[rank]
 	r := w.nodeOf(rank)
-	return lives && r != nil && r.lost == nil && r.link.quiet() > 2*beatInterval
+	return r != nil && r.lost == nil && r.link.quiet() > 2*beatInterval
 }
 
 // onNode names a rank's host where there are several.

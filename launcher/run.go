@@ -16,6 +16,10 @@ import (
 // causeWindow is how long after the first failing exit the cause is chosen: the failure of one rank makes others fail.
 const causeWindow = 100 * time.Millisecond
 
+// causePatience is how long the choice waits for the end of a rank that another one blames: a process that ends closes its connections
+// before its end can be seen, and on a busy machine long before.
+const causePatience = 500 * time.Millisecond
+
 // watch is a job that runs, seen from the front.
 type watch struct {
 	*job
@@ -44,6 +48,7 @@ type watch struct {
 	suspending     *suspension
 	stopped        bool      // this process stopped itself and was not told to go on
 	continued      time.Time // when it was last told to go on without having been stopped
+	failed         time.Time // the first failing exit that a cause is sought for
 	grace          *limit
 	window, status <-chan time.Time
 }
@@ -171,7 +176,7 @@ func (w *watch) notice(n notice) {
 			w.suspended()
 		}
 		if e.failed() && !w.stop && w.window == nil && !w.chose {
-			w.window = time.After(causeWindow)
+			w.failed, w.window = time.Now(), time.After(causeWindow)
 		}
 	default:
 		w.live[n.Rank] = n.PID
@@ -206,7 +211,7 @@ func (w *watch) decide() {
 	if c == nil {
 		return
 	}
-	if w.left > 0 && w.doubtful(w.blames(c.Rank)) {
+	if blamed := w.blames(c.Rank); w.left > 0 && (w.lives(blamed) && time.Since(w.failed) < causePatience || w.doubtful(blamed)) {
 		w.window = time.After(causeWindow)
 		return
 	}
@@ -218,6 +223,12 @@ func (w *watch) decide() {
 		w.stopAll()
 		w.tell(w.describe(chosen) + "; stopping the others")
 	}
+}
+
+// lives reports whether a rank has not ended, as far as is known here.
+func (w *watch) lives(rank int) bool {
+	_, lives := w.live[rank]
+	return lives
 }
 
 // blames is the rank that a rank's last collective error names, or -1.

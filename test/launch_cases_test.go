@@ -47,6 +47,8 @@ func TestLaunchCases(t *testing.T) {
 	}{
 		{"02 rank 0 dies, others are in a collective", "-np 4 -- join barrier 0:crash allreduce", 137, nil,
 			[]string{`(?m)^allreduce: .*rank 0`, `rank 0 \(pid \d+, host .*\) was killed by signal 9 \(killed\) after .*\n$`}, ""},
+		{"03 a rank's connections end long before it does", "-np 3 -- join barrier 2:drop 2:sleep=250ms 2:exit=5 spin", 5, nil,
+			[]string{`because of it: rank 0, 1\n`, `rank 2 \(pid \d+, host .*\) exited with status 5 after .*\n$`}, ""},
 		{"08 a rank leaves early", "-np 4 -- join barrier 3:leave 3:exit=0 barrier", 1, nil,
 			[]string{`barrier: .*rank 3 .*(left|exited with status 0)`}, `rank 3 \(pid`},
 		{"10 the host of the meeting leaves first", "-np 4 -- join barrier leave", 0, nil, nil, `.`},

@@ -7,6 +7,7 @@
 //	callall=D        call all, rank 1 hangs     open=FIFO       wait until its writer closes it
 //	loop             barriers, errors ignored   stranger        send garbage to the rendezvous
 //	leave            close the world            spin            barriers until one fails
+//	drop             close all sockets          sleep=D         do nothing
 package main
 
 import (
@@ -82,6 +83,14 @@ func (p *player) play(ctx context.Context, name, value string) error {
 				return err
 			}
 		}
+	case "drop":
+		return dropSockets()
+	case "sleep":
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return err
+		}
+		time.Sleep(d)
 	case "leave":
 		return p.comm.Close() //nolint:contextcheck // leaving is bounded by the linger
 	case "crash":
@@ -105,6 +114,25 @@ func (p *player) play(ctx context.Context, name, value string) error {
 		return stranger(os.Getenv("FPM_RENDEZVOUS"))
 	default:
 		return errors.New("unknown")
+	}
+	return nil
+}
+
+// dropSockets ends all connections without a word, as the end of a process does before it can be seen.
+func dropSockets() error {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		target, err := os.Readlink("/proc/self/fd/" + file.Name())
+		fd, bad := strconv.Atoi(file.Name())
+		if err != nil || bad != nil || !strings.HasPrefix(target, "socket:") {
+			continue
+		}
+		if _, err := syscall.Getpeername(fd); err == nil { // it is no listener
+			_ = syscall.Shutdown(fd, syscall.SHUT_RDWR) // one that has ended meanwhile is what is wanted
+		}
 	}
 	return nil
 }
