@@ -12,11 +12,16 @@ type asking struct {
 	full    bool // every rank's state; else one line of liveness
 	missing map[*remote]bool
 	seen    map[int]sight
+	live    map[int]int  // rank -> pid, of those that lived when it began
+	ended   map[int]bool // ranks that had ended
 }
 
 // ask begins a report. It is printed at once where all ranks are here.
 func (w *watch) ask(full bool) {
-	a := &asking{full: full, missing: map[*remote]bool{}, seen: map[int]sight{}}
+	a := &asking{full: full, missing: map[*remote]bool{}, seen: map[int]sight{}, live: maps.Clone(w.live), ended: maps.Clone(w.gone)}
+	for _, e := range w.end.Exits {
+		a.ended[e.Rank] = true
+	}
 	here := maps.Clone(w.live)
 	maps.DeleteFunc(here, func(rank, _ int) bool { return w.nodeOf(rank) != nil })
 	for _, s := range w.viewer.see(here, full) {
@@ -55,9 +60,9 @@ func (w *watch) answered(number int) {
 	}
 	delete(w.askings, number)
 	if a.full {
-		w.report(a.seen)
+		w.report(a)
 	} else {
-		w.liveness(a.seen)
+		w.liveness(a)
 	}
 }
 
@@ -75,17 +80,13 @@ func (w *watch) unanswered(r *remote) {
 
 const beingStarted = "is being started"
 
-// report prints what every rank that has not ended is doing.
-func (w *watch) report(seen map[int]sight) {
-	ended := map[int]bool{}
-	for _, e := range w.end.Exits {
-		ended[e.Rank] = true
-	}
+// report prints what every rank that had not ended is doing.
+func (w *watch) report(a *asking) {
 	for rank := range w.plan.Ranks {
-		pid, known := w.live[rank]
-		s, looked := seen[rank]
+		pid, known := a.live[rank]
+		s, looked := a.seen[rank]
 		switch {
-		case ended[rank]:
+		case a.ended[rank]:
 		case !known:
 			w.event("state", rank, Event{Text: beingStarted})
 			w.tell(fmt.Sprintf("rank %d %s", rank, beingStarted))
@@ -108,10 +109,10 @@ func (w *watch) report(seen map[int]sight) {
 }
 
 // liveness prints one line: how many ranks live, and the operations that they are in.
-func (w *watch) liveness(seen map[int]sight) {
+func (w *watch) liveness(a *asking) {
 	in := map[string]int{}
-	for rank := range w.live {
-		if s := seen[rank]; s.Op != "" {
+	for rank := range a.live {
+		if s := a.seen[rank]; s.Op != "" {
 			in[fmt.Sprintf("%s #%d", s.Op, s.Seq)]++
 		}
 	}
@@ -119,5 +120,5 @@ func (w *watch) liveness(seen map[int]sight) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		parts = append(parts, fmt.Sprintf("%d in %s", in[name], name))
 	}
-	w.tell(fmt.Sprintf("%d of %d ranks alive; %s", len(w.live), len(w.plan.Ranks), strings.Join(parts, ", ")))
+	w.tell(fmt.Sprintf("%d of %d ranks alive; %s", len(a.live), len(w.plan.Ranks), strings.Join(parts, ", ")))
 }

@@ -13,13 +13,14 @@ import (
 
 // folder is the job's private folder: the token, the job page, and the state pages of the ranks.
 type folder struct {
-	path string
-	job  *state.Job
+	path  string
+	job   *state.Job
+	first int // world rank whose state page is the first: pages are numbered by local rank
 }
 
 // newFolder makes the folder below XDG_RUNTIME_DIR or the temporary folder, readable by this user only. The token is a fresh one
 // where none is given.
-func newFolder(environ []string, ranks int, token string) (f *folder, err error) {
+func newFolder(environ []string, l layout, local int, token string) (_ *folder, err error) {
 	base := lookup(environ, "XDG_RUNTIME_DIR")
 	if info, err := os.Stat(base); base == "" || err != nil || !info.IsDir() {
 		base = tempDir(environ)
@@ -28,24 +29,27 @@ func newFolder(environ []string, ranks int, token string) (f *folder, err error)
 	if err != nil {
 		return nil, fmt.Errorf("launcher: job folder: %w", err)
 	}
-	f = &folder{path: path}
+	made := &folder{path: path, first: l.First}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("launcher: job folder %q: %w", path, err), f.remove())
-			f = nil
+			err = errors.Join(fmt.Errorf("launcher: job folder %q: %w", path, err), made.remove())
 		}
 	}()
 	if token == "" {
 		token = newToken()
 	}
-	if err := os.WriteFile(f.token(), []byte(token), 0o600); err != nil {
+	if err := os.WriteFile(made.token(), []byte(token), 0o600); err != nil {
 		return nil, err
 	}
-	if err := state.Create(f.pages(), ranks); err != nil {
+	if local > 0 { // else the ranks are on other nodes
+		if err := state.Create(made.pages(), local); err != nil {
+			return nil, err
+		}
+	}
+	if made.job, err = state.CreateJob(made.jobPage(), l.World); err != nil {
 		return nil, err
 	}
-	f.job, err = state.CreateJob(f.jobPage(), ranks)
-	return f, err
+	return made, nil
 }
 
 // newToken is a fresh secret of a job.
@@ -67,8 +71,8 @@ func (f *folder) token() string   { return filepath.Join(f.path, "token") }
 func (f *folder) jobPage() string { return filepath.Join(f.path, "job") }
 func (f *folder) pages() string   { return filepath.Join(f.path, "ranks") }
 
-// state is what a rank's state page says.
-func (f *folder) state(rank int) (state.Snapshot, error) { return state.Read(f.pages(), rank) }
+// state is what the state page of a rank of this node says.
+func (f *folder) state(rank int) (state.Snapshot, error) { return state.Read(f.pages(), rank-f.first) }
 
 // remove deletes the folder.
 func (f *folder) remove() error {

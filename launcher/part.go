@@ -13,6 +13,17 @@ type part struct {
 	stdin   int              // of an agent: rank whose standard input that is, or StdinAll or StdinNone
 }
 
+// local is the number of ranks of this node.
+func (p *Plan) local() int {
+	n := 0
+	for _, r := range p.Ranks {
+		if r.Node == p.part.Node {
+			n++
+		}
+	}
+	return n
+}
+
 // meeting is where ranks find each other.
 type meeting struct {
 	Rendezvous string `json:"rendezvous"` // host:port

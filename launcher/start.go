@@ -45,7 +45,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 	if err := j.startKeeper(); err != nil {
 		return j, err
 	}
-	if j.folder, err = newFolder(p.options.Environ, p.part.World, p.part.token); err != nil {
+	if j.folder, err = newFolder(p.options.Environ, p.part.layout, p.local(), p.part.token); err != nil {
 		return j, err
 	}
 	if j.ports = p.part.ports; p.part.Nodes == 1 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -223,6 +224,42 @@ func TestTwoHostsKilled(t *testing.T) {
 			c.nothingLeft()
 		})
 	}
+}
+
+// What node 0 tells of ranks is the same for those of other nodes: what they wait for, that they have joined, whom they
+// blame.
+func TestTwoHostsStates(t *testing.T) {
+	prog, err := launchprog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCable(t, sides4)
+	if err := syscall.Mkfifo(filepath.Join(c.dir, "hold"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"-np", "4", "--stdin", "none", "--events", "job.jsonl", "--timeout", "2", prog, "join", "barrier", "0:open=hold", "barrier", "leave"}
+	agent, head := c.start(1, append([]string{"--events", "none.jsonl"}, words...)...), c.start(0, words...)
+	c.wait(head, 124)
+	c.wait(agent, 124)
+	said := head.stderr.String()
+	for _, want := range []string{`rank 0 \(pid \d+, host .*\) process state .*, joined, in no collective operation`, `rank 2 \(pid \d+, host .*\) process state .*, in barrier #2 for .*, waiting for rank 0`} {
+		if !regexp.MustCompile(want).MatchString(said) {
+			t.Errorf("the report has no %q:\n%s", want, said)
+		}
+	}
+	events, err := os.ReadFile(filepath.Join(c.dir, "job.jsonl"))
+	if got := bytes.Count(events, []byte(`"event":"joined"`)); got != 4 || err != nil {
+		t.Errorf("%d ranks have joined by the events (%v), want 4", got, err)
+	}
+	// Rank 3's connections end long before it does, so that others end first; they say whom they blame.
+	words = []string{"-np", "4", "--stdin", "none", prog, "join", "barrier", "3:drop", "3:sleep=250ms", "3:exit=5", "spin"}
+	agent, head = c.start(1, words...), c.start(0, words...)
+	c.wait(head, 5)
+	c.wait(agent, 5)
+	if last := lastLine(head.stderr.String()); !strings.Contains(last, "rank 3 (pid") {
+		t.Errorf("the cause is %q, want rank 3", last)
+	}
+	c.nothingLeft()
 }
 
 // lastLine is the last line of a text.
