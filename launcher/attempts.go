@@ -148,7 +148,7 @@ func (c *session) run(ctx context.Context, p *Plan, s Streams) End {
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "fpmrun: %v\n", err)
-		return End{Status: 1, Class: ByLauncher, Err: err}
+		return End{Status: 1, Class: ByLauncher, Err: err, text: err.Error()}
 	}
 	w := newWatch(j, c)
 	go w.speak()

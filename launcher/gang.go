@@ -6,18 +6,23 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
-// nodeError is a failure of planning on one node.
-type nodeError struct {
+// planError is a failure of planning and the exit status for it.
+type planError struct {
 	status int
-	text   string
+	err    error
 }
 
-func (e *nodeError) Error() string { return e.text }
+func (e *planError) Error() string { return e.err.Error() }
+func (e *planError) Unwrap() error { return e.err }
+
+// unfit says that a job cannot be as the command line wants it.
+func unfit(err error) error { return &planError{2, err} }
 
 // plan makes the plan of an attempt: every node looks at itself, and the head lays the ranks out.
 func (c *cluster) plan(ctx context.Context, s *session, attempt int) (*Plan, error) {
@@ -33,7 +38,7 @@ func (c *cluster) plan(ctx context.Context, s *session, attempt int) (*Plan, err
 	}
 	lays := layouts(counts)
 	if err := o.fits(lays[0]); err != nil {
-		return nil, err
+		return nil, unfit(err)
 	}
 	return c.layOut(ctx, s, o, at, counts, lays)
 }
@@ -110,10 +115,10 @@ func (c *cluster) count(ctx context.Context, s *session, o Options, given [][]in
 			o.give(given[0])
 		}
 		if at, err = o.place(); err != nil { //nolint:contextcheck // the inventory has a deadline of its own
-			return nil, nil, err
+			return nil, nil, unfit(err)
 		}
 		if counts[0], err = o.counts(); err != nil {
-			return nil, nil, err
+			return nil, nil, unfit(err)
 		}
 	}
 	return counts, at, c.collect(ctx, s, func(l letter) bool {
@@ -154,7 +159,7 @@ func (c *cluster) collect(ctx context.Context, s *session, answer func(letter) b
 			l.from.lost = l.err
 			return false, fmt.Errorf("%v was lost: %s", l.from, lossText(l.err))
 		case l.Failed != nil:
-			return false, &nodeError{l.Failed.Status, fmt.Sprintf("%v: %s", l.from, l.Failed.Text)}
+			return false, &planError{l.Failed.Status, fmt.Errorf("%v: %s", l.from, l.Failed.Text)}
 		case l.Signal != 0 && ends(l.Signal):
 			return false, interrupted{l.Signal}
 		case answer(l):
@@ -187,12 +192,12 @@ func (c *cluster) layOut(ctx context.Context, s *session, o Options, at *machine
 	if c.here() {
 		o.give(counts[0])
 		if first, err = o.lay(at, lays[0], runID); err != nil {
-			return nil, err
+			return nil, unfit(err)
 		}
 		host := c.address()
 		if o.Iface != "" {
 			if host, err = env.AddressOn(o.Iface); err != nil {
-				return nil, fmt.Errorf("--iface %s: %w", o.Iface, err)
+				return nil, unfit(fmt.Errorf("--iface %s: %w", o.Iface, err))
 			}
 		}
 		if ports, err = reserve(host); err != nil {
@@ -226,8 +231,11 @@ func (c *cluster) layOut(ctx context.Context, s *session, o Options, at *machine
 		}
 		p.bindings = append(p.bindings, one.Bindings...)
 		for _, text := range one.Warnings {
-			if c.nodes[i] != nil {
-				text = c.nodes[i].String() + ": " + text
+			if slices.Contains(p.Warnings, text) {
+				continue // what concerns all is said once
+			}
+			if c.nodes[i] != nil && strings.Contains(text, "rank ") {
+				text = c.nodes[i].String() + ": " + text // whose ranks it counts
 			}
 			p.Warnings = append(p.Warnings, text)
 		}
@@ -304,7 +312,7 @@ func (c *cluster) mine(r *remote) bool { return r.Node >= 0 && c.nodes[r.Node] =
 // exitOfPlanning is how a job ends that could not be planned.
 func exitOfPlanning(err error) End {
 	var stopped interrupted
-	var node *nodeError
+	var node *planError
 	var missing *NotFoundError
 	switch {
 	case errors.As(err, &stopped):

@@ -60,7 +60,7 @@ func newSlurm(t *testing.T) *slurmLab {
 			t.Skipf("needs root and %s; on Debian apt-get install slurm-wlm slurmd slurmctld munge", program)
 		}
 	}
-	dir, err := os.MkdirTemp("", "fpmslurm") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "fpmslurm") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,6 +94,19 @@ func TestScripts(t *testing.T) {
 				ts.Check(errors.Join(err, ln.Close()))
 				ts.Setenv(args[0], port)
 			},
+			// listening PORT waits until somebody listens there.
+			"listening": func(ts *testscript.TestScript, _ bool, args []string) {
+				for deadline := time.Now().Add(20 * time.Second); ; {
+					conn, err := net.Dial("tcp", "127.0.0.1:"+args[0])
+					if err == nil {
+						ts.Check(conn.Close())
+						return
+					}
+					if time.Now().After(deadline) {
+						ts.Fatalf("nobody listens at port %s", args[0])
+					}
+				}
+			},
 			// lines FILE N checks a number of lines.
 			"lines": func(ts *testscript.TestScript, _ bool, args []string) {
 				if got := strings.Count(ts.ReadFile(args[0]), "\n"); fmt.Sprint(got) != args[1] {
