@@ -58,7 +58,7 @@ type RefusedError struct{ Reason string }
 func (e *RefusedError) Error() string { return e.Reason }
 
 // Serve runs the ranks of this node, as the head orders, and returns the job's exit status when nothing of it is left here. The
-// error is a *LostError when the head is gone, a *RefusedError, collective.ErrToken, or a local failure; the status then is 1. It starts a keeper
+// error is a *LostError when the head is gone, a *RefusedError, collective.ErrToken, or a local failure; the status then is what to exit with. It starts a keeper
 // as Run does.
 func Serve(ctx context.Context, cfg AgentConfig, stderr io.Writer) (status int, err error) {
 	a := &agent{AgentConfig: cfg, orders: make(chan toAgent), gone: make(chan struct{}), signals: make(chan os.Signal, 16), stderr: stderr}
@@ -214,8 +214,8 @@ func (a *agent) serve(ctx context.Context) (int, error) {
 		select {
 		case m := <-a.orders:
 			switch {
-			case m.Refused != "":
-				return 1, &RefusedError{m.Refused}
+			case m.Refused != nil:
+				return m.Refused.Status, &RefusedError{m.Refused.Text}
 			case m.End != nil:
 				return a.ended(m.End), nil
 			case m.Ask != nil:

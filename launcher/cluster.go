@@ -234,25 +234,25 @@ func (c *cluster) arrive(l letter) error {
 	}
 	n, h := c.options.Nodes, *l.Hello
 	who := fmt.Sprintf("the agent on host %s (pid %d)", h.Host, h.PID)
-	fatal := func(text string) error {
-		c.refuse(r, text)
-		return errors.New(text)
+	fatal := func(status int, text string) error {
+		c.refuse(r, status, text)
+		return &planError{status, errors.New(text)}
 	}
 	switch {
 	case h.Version != linkVersion:
-		return fatal(fmt.Sprintf("%s speaks version %d (build %s), node 0 speaks version %d (build %s); install the same fpmrun on all nodes", who, h.Version, h.Build, linkVersion, n.Build))
+		return fatal(1, fmt.Sprintf("%s speaks version %d (build %s), node 0 speaks version %d (build %s); install the same fpmrun on all nodes", who, h.Version, h.Build, linkVersion, n.Build))
 	case h.Nodes != n.Nodes:
-		return fatal(fmt.Sprintf("%s was started with --nnodes %d, node 0 with --nnodes %d", who, h.Nodes, n.Nodes))
+		return fatal(2, fmt.Sprintf("%s was started with --nnodes %d, node 0 with --nnodes %d", who, h.Nodes, n.Nodes))
 	case h.Node < 0 || h.Node >= n.Nodes || h.Node == 0 && c.here():
-		return fatal(fmt.Sprintf("%s has node rank %d; want 1 to %d, since node 0 listens here", who, h.Node, n.Nodes-1))
+		return fatal(2, fmt.Sprintf("%s has node rank %d; want 1 to %d, since node 0 listens here", who, h.Node, n.Nodes-1))
 	case c.nodes[h.Node] != nil:
 		text := fmt.Sprintf("%s has node rank %d, which %v (pid %d) has already", who, h.Node, c.nodes[h.Node], c.nodes[h.Node].PID)
 		c.say(text)
-		c.refuse(r, text)
+		c.refuse(r, 2, text)
 		return nil
 	}
 	if i := differ(h.Command, n.Command); i >= 0 {
-		return fatal(fmt.Sprintf("node %d (host %s) was started with another command line: %s there, %s on node 0", h.Node, h.Host, wordAt(h.Command, i), wordAt(n.Command, i)))
+		return fatal(2, fmt.Sprintf("node %d (host %s) was started with another command line: %s there, %s on node 0", h.Node, h.Host, wordAt(h.Command, i), wordAt(n.Command, i)))
 	}
 	if h.Build != n.Build {
 		c.say(fmt.Sprintf("node %d (host %s) runs build %s of fpmrun, node 0 build %s", h.Node, h.Host, h.Build, n.Build))
@@ -263,8 +263,8 @@ func (c *cluster) arrive(l letter) error {
 }
 
 // refuse turns an agent away.
-func (c *cluster) refuse(r *remote, why string) {
-	c.refused.Go(func() { r.link.farewell(toAgent{Refused: why}) })
+func (c *cluster) refuse(r *remote, status int, why string) {
+	c.refused.Go(func() { r.link.farewell(toAgent{Refused: &ending{status, why}}) })
 }
 
 // differ is the position of the first word that is not the same; -1 when all are.

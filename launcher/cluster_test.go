@@ -168,7 +168,7 @@ func TestNodeVersion(t *testing.T) {
 	f := newFake(t, g, 1, hello{Version: linkVersion + 1, Build: "v2", Node: 1, Nodes: 2, Host: "b", PID: 7})
 	m := <-f.orders
 	want := fmt.Sprintf("the agent on host b (pid 7) speaks version %d (build v2), node 0 speaks version %d (build v1); install the same fpmrun on all nodes", linkVersion+1, linkVersion)
-	if m.Refused != want {
+	if m.Refused == nil || *m.Refused != (ending{1, want}) {
 		t.Errorf("the agent was told %+v, want %q", m, want)
 	}
 	f.link.close()

@@ -153,7 +153,7 @@ func (c *cluster) collect(ctx context.Context, s *session, answer func(letter) b
 		switch {
 		case !waiting[l.from] && (l.from.Node < 0 || c.nodes[l.from.Node] != l.from):
 			if l.Hello != nil {
-				c.refuse(l.from, "the job has its nodes already")
+				c.refuse(l.from, 1, "the job has its nodes already")
 			}
 		case l.err != nil:
 			l.from.lost = l.err

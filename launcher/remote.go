@@ -152,7 +152,7 @@ func (w *watch) letter(l letter) {
 	switch {
 	case r.Node < 0 || w.cluster().nodes[r.Node] != r: // one that came too late
 		if l.err == nil && l.Hello != nil {
-			w.cluster().refuse(r, "the job has started without it")
+			w.cluster().refuse(r, 1, "the job has started without it")
 		}
 	case l.err != nil:
 		w.nodeLost(r, l.err)

@@ -15,7 +15,7 @@ const linkVersion = 1
 
 // toAgent is what the head says; one field is set.
 type toAgent struct {
-	Refused string         `json:"refused,omitempty"` // why this agent cannot take part; the last word
+	Refused *ending        `json:"refused,omitempty"` // why this agent cannot take part; the last word
 	Ask     *ask           `json:"ask,omitempty"`
 	Lay     *lay           `json:"lay,omitempty"`
 	Go      *departure     `json:"go,omitempty"`
@@ -62,9 +62,9 @@ type exitOf struct {
 	Exit state.Exit `json:"exit"`
 }
 
-// ending is how the job ended.
+// ending is how the job, or an agent's part in it, ended.
 type ending struct {
-	Status int    `json:"status"`
+	Status int    `json:"status"`         // exit status
 	Text   string `json:"text,omitempty"` // the cause in words
 }
 
