@@ -191,7 +191,7 @@ func TestNodeBuild(t *testing.T) {
 
 // An agent that plans nonsense, or tells of ranks that are not its own, changes nothing for others.
 func TestNodeSpeaksOfOthers(t *testing.T) {
-	g := newGang(t, 2, 2, "echo done")
+	g := newGang(t, 2, 2, "sleep 0.3; echo done")
 	f := newFake(t, g, 1, hello{Version: linkVersion, Build: "v1", Node: 1, Nodes: 2, Host: "b", Command: g.o.Nodes.Command})
 	answer := func(m toHead) {
 		t.Helper()
@@ -212,6 +212,7 @@ func TestNodeSpeaksOfOthers(t *testing.T) {
 			answer(toHead{Sights: &sights{Number: 99, Ranks: []sight{{Rank: 1000}}}})
 			answer(toHead{Notice: &notice{Rank: 1, PID: 5}})
 			answer(toHead{Notice: &notice{Rank: 1, Exited: true}})
+			answer(toHead{Notice: &notice{Rank: 1, Exited: true}}) // once more: the head's rank still runs
 		case m.Finish:
 			answer(toHead{Done: true})
 		case m.End != nil:

@@ -146,8 +146,8 @@ func (w *watch) onNode(rank int) string {
 // letter takes what an agent said.
 func (w *watch) letter(l letter) {
 	r := l.from
-	mine := func(rank int) bool {
-		return rank >= 0 && rank < len(w.plan.Ranks) && w.nodeOf(rank) == r
+	mine := func(rank int) bool { // and has not ended
+		return rank >= 0 && rank < len(w.plan.Ranks) && w.nodeOf(rank) == r && !w.gone[rank]
 	}
 	switch {
 	case r.Node < 0 || w.cluster().nodes[r.Node] != r: // one that came too late
@@ -161,6 +161,7 @@ func (w *watch) letter(l letter) {
 			w.blamed[l.Notice.Rank] = *l.Blames
 		}
 		w.notice(*l.Notice)
+		w.gone[l.Notice.Rank] = l.Notice.Exited || l.Notice.Failed != 0
 	case l.Joined != nil && mine(l.Joined.Rank):
 		w.tellJoined(l.Joined.Rank, l.Joined.PID)
 	case l.Sights != nil:
@@ -198,12 +199,8 @@ func (w *watch) nodeLost(r *remote, err error) {
 
 // nodeEnded takes the ranks of a node for dead: nothing will be heard of them.
 func (w *watch) nodeEnded(r *remote) {
-	ended := map[int]bool{}
-	for _, e := range w.end.Exits {
-		ended[e.Rank] = true
-	}
 	for _, rank := range w.ranksOf(r) {
-		if !ended[rank] && !w.gone[rank] {
+		if !w.gone[rank] {
 			w.gone[rank] = true
 			w.left--
 			delete(w.live, rank)

@@ -39,7 +39,7 @@ type watch struct {
 	asked   int             // reports so far
 	askings map[int]*asking // by number, those that are not complete
 	blamed  map[int]int     // rank of another node -> rank that its last error names
-	gone    map[int]bool    // ranks that were lost with their node
+	gone    map[int]bool    // ranks of other nodes that have ended, or were lost with their node
 
 	end   End
 	stop  bool // the ranks were told to stop

@@ -51,7 +51,7 @@ func startStep(o *Options, head net.Addr, stderr io.Writer) (*step, error) {
 	}
 	path, err := lookUp(words[0], lookup(o.Environ, "PATH"), "", "")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--via srun: %w; --via local runs all ranks on this node", err)
 	}
 	s := &step{over: make(chan error, 1)}
 	s.cmd = &exec.Cmd{Path: path, Args: words, Env: o.Environ, Stdin: strings.NewReader(string(o.Nodes.Token) + "\n"), Stdout: stderr, Stderr: stderr, WaitDelay: time.Second,
