@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Report is what a check found in one file.
@@ -87,7 +88,7 @@ func (g *groupRules) groups(d *Document, found *violations) {
 		path := fmt.Sprintf("$.iteration_groups[%d]", i)
 		i++
 		if err != nil {
-			found.add(path, "%v", err)
+			found.add(path+brokenMember(d.groups[i-1]), "%v", err)
 			continue
 		}
 		g.group(node{path: path, value: tree, ok: true, found: found})
@@ -99,6 +100,20 @@ func (g *groupRules) groups(d *Document, found *violations) {
 	}
 }
 
+// brokenMember is "..." and the last member that begins before the place where text stops being JSON, for a message about it.
+func brokenMember(text []byte) string {
+	d := newTreeDecoder()
+	if _, err := d.decode(text); err == nil {
+		return ""
+	}
+	before := string(text[:min(d.pos, len(text))])
+	end := strings.LastIndex(before, `":`)
+	if end < 0 {
+		return ""
+	}
+	return "..." + before[strings.LastIndex(before[:end], `"`)+1:end]
+}
+
 // resultOrder checks the labels of a rank document's rows and returns each id's position.
 func (d *Document) resultOrder(found *violations) map[int]int {
 	order := map[int]int{}
@@ -106,7 +121,7 @@ func (d *Document) resultOrder(found *violations) map[int]int {
 	for i, raw := range d.results {
 		tree, err := decodeTree(raw)
 		if err != nil {
-			found.add(fmt.Sprintf("$.results[%d]", i), "%v", err)
+			found.add(fmt.Sprintf("$.results[%d]%s", i, brokenMember(raw)), "%v", err)
 			continue
 		}
 		row := node{path: fmt.Sprintf("$.results[%d]", i), value: tree, ok: true, found: found}
@@ -114,6 +129,11 @@ func (d *Document) resultOrder(found *violations) map[int]int {
 		order[id] = i
 		if row.get("point").optional("dp_rank").ok {
 			row.get("point").get("dp_rank").fail("only a merged document's points carry a rank")
+		}
+		for _, fpm := range row.get("fpms").list() {
+			fpm.get("counter_id").int()
+			fpm.get("dp_rank").int()
+			fpm.get("wall_time").float()
 		}
 		regimes.row(row)
 	}

@@ -3,6 +3,7 @@ package artifact
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,5 +105,8 @@ func readFile(path string, spare []byte) ([]byte, error) {
 	}
 	text := bytes.NewBuffer(spare)
 	_, err = text.ReadFrom(in)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%q ends at byte %d inside its compressed data", path, info.Size())
+	}
 	return text.Bytes(), err
 }

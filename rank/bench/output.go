@@ -40,7 +40,7 @@ func ResumeOutput(base, probePath string, rank int) (*Output, error) {
 	files := finalFiles(base, probePath, rank)
 	for _, path := range files {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, fmt.Errorf("bench: output folder of %q: %w", path, err)
+			return nil, fmt.Errorf("bench: output folder of %q, for user %d: %w", path, os.Getuid(), err)
 		}
 	}
 	return claim(files[0])
@@ -77,7 +77,7 @@ func makeWay(path string, overwrite bool) error {
 func claim(path string) (*Output, error) {
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("bench: output folder %q cannot be written: %w", filepath.Dir(path), err)
+		return nil, fmt.Errorf("bench: output folder %q cannot be written by user %d: %w", filepath.Dir(path), os.Getuid(), err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()

@@ -327,3 +327,33 @@ func TestTails(t *testing.T) {
 		}
 	}
 }
+
+// What decode points stand on, and what the document says of it, for each way in which a run comes to it.
+func TestDecodeRegimes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(c *Config)
+		regime   string
+		eligible bool
+		reason   string // of the document; "" for null
+	}{
+		{"warm-up off", func(c *Config) { c.KVWarmup = false }, "legacy", false, "flag_off"},
+		{"warm-up off, though it could", func(c *Config) { onText(c); c.KVWarmup = false }, "legacy", false, "flag_off"},
+		{"not eligible", func(c *Config) { c.KVSkipReason = "prefix_caching_disabled" }, "skip:prefix_caching_disabled", false, "prefix_caching_disabled"},
+		{"eligible", onText, "real_kv", true, ""},
+	} {
+		outcomes, _ := runAll(t, 1, func(_ int, cfg *Config, _ *fake) {
+			c.change(cfg)
+			cfg.Mode = artifact.Decode
+			cfg.Manifest = manifest(t, `{"schema_version":1,"prefill":[],"decode":[{"batch_size":2,"total_kv_read_tokens":64}]}`)
+		})
+		if outcomes[0].err != nil {
+			t.Fatal(outcomes[0].err)
+		}
+		d := outcomes[0].doc
+		w := d.KVWarm
+		if d.Results[0].KVSeedRegime != c.regime || *w.WarmEligible != c.eligible || (w.SkipReason == nil) != (c.reason == "") || w.SkipReason != nil && *w.SkipReason != c.reason {
+			t.Errorf("%s: regime %s, kvwarm %+v", c.name, d.Results[0].KVSeedRegime, w)
+		}
+	}
+}
