@@ -130,6 +130,9 @@ func (d *Document) resultOrder(found *violations) map[int]int {
 		if row.get("point").optional("dp_rank").ok {
 			row.get("point").get("dp_rank").fail("only a merged document's points carry a rank")
 		}
+		for _, key := range []string{"benchmark_id", "batch_size", "total_prefill_tokens", "total_kv_read_tokens"} {
+			row.get("point").get(key).int()
+		}
 		for _, fpm := range row.get("fpms").list() {
 			fpm.get("counter_id").int()
 			fpm.get("dp_rank").int()

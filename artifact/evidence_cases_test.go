@@ -75,6 +75,8 @@ func TestEvidenceCase11Integers(t *testing.T) {
 		{"$.iteration_groups[0].rank_results[0].fpms[0].counter_id", func(d map[string]any) {
 			at(d, "iteration_groups", 0, "rank_results", 0, "fpms", 0)["counter_id"] = "1"
 		}},
+		{"$.results[0].point.batch_size", func(d map[string]any) { at(d, "results", 0, "point")["batch_size"] = json.Number("2.0") }},
+		{"$.results[1].fpms[0].counter_id", func(d map[string]any) { at(d, "results", 1, "fpms", 0)["counter_id"] = json.Number("2.0") }},
 		{"$.iteration_groups[0].point.total_kv_read_tokens", func(d map[string]any) {
 			at(d, "iteration_groups", 0, "point")["total_kv_read_tokens"] = json.Number("1e3")
 		}},
