@@ -89,13 +89,13 @@ func digits(raw json.RawMessage) (int, error) {
 	case split.Type != "Split" || level.Type != "ByteLevel":
 		return 0, fmt.Errorf("steps %q and %q: want Split and ByteLevel", split.Type, level.Type)
 	case split.Behavior != "Isolated" || split.Invert:
-		return 0, fmt.Errorf("Split with behavior %q and invert %v: want Isolated and false", split.Behavior, split.Invert)
+		return 0, fmt.Errorf("type Split with behavior %q and invert %v: want Isolated and false", split.Behavior, split.Invert)
 	case split.Pattern.Regex == nil:
-		return 0, errors.New("Split without pattern.Regex: want the pattern of Llama 3 or of Qwen")
+		return 0, errors.New("type Split without pattern.Regex: want the pattern of Llama 3 or of Qwen")
 	case level.AddPrefixSpace:
-		return 0, errors.New("ByteLevel with add_prefix_space true: want false")
+		return 0, errors.New("type ByteLevel with add_prefix_space true: want false")
 	case level.UseRegex == nil || *level.UseRegex:
-		return 0, errors.New("ByteLevel with use_regex true: want false after a Split")
+		return 0, errors.New("type ByteLevel with use_regex true: want false after a Split")
 	}
 	n, ok := digitsOf[*split.Pattern.Regex]
 	if !ok {
