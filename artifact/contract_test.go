@@ -153,6 +153,17 @@ func TestRulesOfMergeAndReaders(t *testing.T) {
 		{"13 regime of row and measurement", func(d doc) { at(d, "results", 0)["kv_seed_regime"] = RegimeUnstamped }, "", "$.results[0].fpms[0].benchmark_measurement.preparation.kv_seed_regime"},
 		{"13 prompts recorded without requests", func(d doc) { at(measurement(d, 0), "prompts")["requests"] = []any{} }, "", "$.iteration_groups[0].rank_results[0].fpms[0].benchmark_measurement.prompts.requests"},
 		{"13 prompts unavailable with a hash", func(d doc) { at(measurement(d, 0), "prompts")["status"] = "unavailable" }, "", "$.iteration_groups[0].rank_results[0].fpms[0].benchmark_measurement.prompts"},
+		{"4.1 prompts unavailable", func(d doc) {
+			eachRecord(d, func(f doc) {
+				at(f, "benchmark_measurement")["prompts"] = doc{"status": "unavailable", "sha256": nil, "requests": []any{}}
+			})
+		}, "", ""},
+		{"5 no ledger was kept", func(d doc) {
+			d["warmup_evidence"] = doc{"status": "unavailable", "records": []any{}}
+			eachRecord(d, func(f doc) { at(f, "benchmark_measurement", "preparation")["warmup_records_before"] = nil })
+		}, "", ""},
+		{"5 no ledger was kept, but counted", func(d doc) { d["warmup_evidence"] = doc{"status": "unavailable", "records": []any{}} },
+			"the ledger is unavailable, want null", "$.iteration_groups[0].rank_results[0].fpms[0].benchmark_measurement.preparation.warmup_records_before"},
 		{"3.5 slots with a gap", func(d doc) { at(measurement(d, 0), "prompts", "requests", 1)["slot"] = n("2") }, "", "$.iteration_groups[0].rank_results[0].fpms[0].benchmark_measurement.prompts.requests[1].slot"},
 	} {
 		paths := written(t, run(t, 2))

@@ -31,7 +31,7 @@ func (p *program) dryRun(pl *plan) error {
 		{"weight bytes per worker", weights},
 		{fmt.Sprintf("kv pool bytes per worker (%d blocks)", pl.bench.Blocks), pool},
 		{"max-model-len", pl.bench.MaxModelLen}, {"max-num-batched-tokens", pl.bench.MaxBatchedTokens}, {"max-num-seqs", pl.bench.MaxSeqs},
-		{"cudagraph-mode", pl.bench.Graph.Mode}, {"mode", pl.bench.Mode},
+		{"cudagraph-mode", pl.bench.Graph.Mode}, {"mode", pl.bench.Mode}, {"decode kv", decodeKV(&pl.bench)},
 		{"prefill points", prefill}, {"decode points", decode}, {"warm-up replicas", replicas}, {"grid digest", pl.grid.Digest},
 	}
 	for _, r := range rows {

@@ -114,3 +114,14 @@ func tooShallow(t *bench.Text, maxModelLen int) string {
 	}
 	return fmt.Sprintf("content_too_shallow: the text has %d token ids, chains of up to %d are wanted", have, needed)
 }
+
+// decodeKV says what the decode points of a run stand on, for people.
+func decodeKV(c *bench.Config) string {
+	switch {
+	case !c.KVWarmup:
+		return "synthetic: the warm-up is switched off"
+	case c.KVSkipReason != "":
+		return "synthetic: " + c.KVSkipReason
+	}
+	return "real text, where the chains cover a point"
+}

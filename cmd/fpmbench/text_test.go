@@ -93,6 +93,15 @@ func TestTextFlagRefusals(t *testing.T) {
 			t.Errorf("%v: status %d\n%s", args, code, stderr)
 		}
 	}
+	for want, args := range map[string][]string{
+		"synthetic: dense_model_content_insensitive": {"--token-pool", pool},
+		"synthetic: the warm-up is switched off":     {"--token-pool", pool, "--kv-warmup", "off"},
+		"real text, where the chains cover a point":  {"--token-pool", pool, "--model", "tiny-moe", "--expert-parallel"},
+	} {
+		if _, stdout, _ := dry(t, nil, args...); !strings.Contains(stdout, want) {
+			t.Errorf("%v: want %q in\n%s", args, want, stdout)
+		}
+	}
 	t.Setenv("DYN_BENCH_KV_WARMUP_SHA256", strings.Repeat("0", 64))
 	if code, _, stderr := dry(t, nil, "--tokenizer", tok, "--dataset", data); code != exit.Usage || !strings.Contains(stderr, "has the SHA-256") {
 		t.Errorf("another digest: status %d\n%s", code, stderr)

@@ -9,6 +9,13 @@
 // The leader tells its workers of each step in one message of 64 bytes. Engines that share experts ([Config].ExpertParallel) take every
 // step together, those with nothing to compute a step without rows.
 //
+// # What requests are made of
+//
+// Prompts are a function of the content seed, the coordinate, the DP rank and the slot ([artifact.Content]): uniform ids, or with a [Text]
+// windows or conversations of it. Prefill points read prefixes that were registered only, or that earlier steps computed. Decode points read whatever
+// the pool holds; where the experts of a model are spread over ranks, so that the ids choose who computes, they borrow the blocks of chains that were
+// computed from text: one fleet of chains for each batch size, on all ranks or on none.
+//
 // # What is timed
 //
 // A prefill point is one step, from the group's start signal to the arrival of its output on the host. A decode
@@ -20,5 +27,5 @@
 //
 // [Session.Run] returns the rank document whatever happened: complete, partial after a stop at a point boundary, or
 // failed. [Publish] writes it, gathers the documents of all ranks on rank 0, merges them, probes every worker and writes the
-// merged document and the probe's sidecar.
+// merged document and the probe's sidecar; from then on it answers [MetricsMethod], and a [MetricsServer] can show the same over HTTP.
 package bench

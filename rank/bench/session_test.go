@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fpmrun/fpmrun/artifact"
+	"github.com/fpmrun/fpmrun/gpu"
 )
 
 func documents(t *testing.T, outcomes []outcome) []*artifact.Document {
@@ -153,14 +154,39 @@ func TestEngineFailure(t *testing.T) {
 	}
 }
 
-// What was dispatched comes from the engine; that it is not what was planned shows.
+// What was dispatched comes from the engine, never from the plan: an engine that is made to launch something else shows as a difference in every
+// record, and no point is dropped or corrected for it.
 func TestObservedDispatchIsNotThePlan(t *testing.T) {
-	outcomes, _ := runAll(t, 1, func(_ int, _ *Config, f *fake) { f.wrong = true })
-	for _, row := range outcomes[0].doc.Results {
-		for _, raw := range row.FPMs[0].Measurement.Raw {
-			if got := *raw.Sample.Cudagraph.RuntimeMode; row.Point.ExpectedCudagraphMode != "NONE" || got != "PIECEWISE" {
-				t.Errorf("point %d: planned %s, observed %s", row.Point.BenchmarkID, row.Point.ExpectedCudagraphMode, got)
+	for _, c := range []struct {
+		graph    gpu.GraphConfig
+		wrong    bool   // the engine launches pieces instead of single kernels
+		planned  string // of decode points
+		observed string
+	}{
+		{gpu.GraphConfig{Mode: "NONE"}, true, "NONE", "PIECEWISE"},
+		{gpu.GraphConfig{Mode: "FULL_DECODE_ONLY", Sizes: []int{1, 2, 4}}, false, "FULL", "NONE"},
+		{gpu.GraphConfig{Mode: "FULL_DECODE_ONLY", Sizes: []int{1, 2, 4}}, true, "FULL", "PIECEWISE"},
+	} {
+		outcomes, _ := runAll(t, 1, func(_ int, cfg *Config, f *fake) { cfg.Graph, f.wrong = c.graph, c.wrong })
+		if _, err := artifact.Merge(documents(t, outcomes), "m.json"); err != nil {
+			t.Fatal(err)
+		}
+		decode := 0
+		for _, row := range outcomes[0].doc.Results {
+			if row.Point.PointType == artifact.Decode {
+				decode++
+				if row.Point.ExpectedCudagraphMode != c.planned {
+					t.Errorf("point %d: planned %s, want %s", row.Point.BenchmarkID, row.Point.ExpectedCudagraphMode, c.planned)
+				}
 			}
+			for _, raw := range row.FPMs[0].Measurement.Raw {
+				if got := *raw.Sample.Cudagraph.RuntimeMode; got != c.observed {
+					t.Errorf("point %d: observed %s, want %s", row.Point.BenchmarkID, got, c.observed)
+				}
+			}
+		}
+		if d := outcomes[0].doc; decode == 0 || len(d.Results) != d.Coverage.Expected {
+			t.Errorf("%d of %d points, %d of them decode", len(d.Results), d.Coverage.Expected, decode)
 		}
 	}
 }
