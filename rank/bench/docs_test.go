@@ -31,9 +31,10 @@ func exampleRun(t *testing.T) []*artifact.Rank {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
 	outcomes, _ := runAll(t, 2, func(_ int, c *Config, f *fake) {
 		onText(c)
-		c.Mode, c.PrefillRealSeed, c.OutputPath, c.MaxBatchedTokens = "agg", true, "benchmark.json", 64
+		c.Mode, c.PrefillRealSeed, c.OutputPath, c.MaxBatchedTokens = "agg", true, dir+"/benchmark.json", 64
 		c.Manifest = manifest(t, `{"schema_version":1,"prefill":[{"batch_size":2,"total_prefill_tokens":8,"total_kv_read_tokens":32}],
 			"decode":[{"batch_size":2,"total_kv_read_tokens":64},{"batch_size":1,"total_kv_read_tokens":126}]}`)
 		c.Engine = Provenance(c, Setup{Info: f.Info(), Geometry: g, Model: "tiny-moe", WeightSeed: new(int), DPSize: 2, Sizes: artifact.Sizes{TP: 1, PCP: 1, PP: 1}, Version: "1.0.0"})
@@ -45,7 +46,7 @@ func exampleRun(t *testing.T) []*artifact.Rank {
 			t.Fatal(o.err)
 		}
 		docs[rank] = o.doc
-		docs[rank].RunID = strings.Repeat("3f", 16)
+		docs[rank].RunID, docs[rank].Config.OutputPath = strings.Repeat("3f", 16), artifact.RankPath("benchmark.json", rank)
 	}
 	fixTimes(t, docs)
 	return docs
