@@ -148,7 +148,7 @@ func TestKVChains(t *testing.T) {
 func TestTokenPool(t *testing.T) {
 	text := numbers{3, 0, 5}
 	source := TextSource{Path: "text.json", SHA256: strings.Repeat("ab", 32), CollectionPool: EvenConversations}
-	file, err := NewTokenPool(text, source, strings.Repeat("cd", 32)).Encode()
+	file, err := NewTokenPool(text, source, strings.Repeat("cd", 32), 0).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +167,11 @@ func TestTokenPool(t *testing.T) {
 	}
 	if h := p.Header; p.Conversations() != 3 || h.Tokens != 8 || h.VocabSize != 2005 || h.Source.SHA256 != source.SHA256 || h.Source.Conversations != 3 {
 		t.Errorf("header %+v", h)
+	}
+	for most, want := range map[int]int{1: 1, 3: 1, 4: 3, 8: 3, 9: 3} {
+		if got := NewTokenPool(text, source, "", most); got.Conversations() != want || got.Header.Source.Conversations != want {
+			t.Errorf("at most %d ids: %d conversations, want %d", most, got.Conversations(), want)
+		}
 	}
 	header := func(change func(h map[string]any)) []byte {
 		size := 8 + int(file[0]) + int(file[1])<<8
@@ -207,7 +212,7 @@ func TestTokenPool(t *testing.T) {
 }
 
 func FuzzTokenPool(f *testing.F) {
-	file, err := NewTokenPool(numbers{2, 1}, TextSource{SHA256: strings.Repeat("0", 64)}, "").Encode()
+	file, err := NewTokenPool(numbers{2, 1}, TextSource{SHA256: strings.Repeat("0", 64)}, "", 0).Encode()
 	if err != nil {
 		f.Fatal(err)
 	}

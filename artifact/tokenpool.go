@@ -52,10 +52,13 @@ func (p *TokenPool) IDs(i int) []uint32 {
 	return p.ids[from:p.ends[i]]
 }
 
-// NewTokenPool takes a whole text into a pool.
-func NewTokenPool(text Text, source TextSource, tokenizerSHA256 string) *TokenPool {
+// NewTokenPool takes a text into a pool: whole, or with most above 0 the first conversations that have as many ids together.
+func NewTokenPool(text Text, source TextSource, tokenizerSHA256 string, most int) *TokenPool {
 	p := &TokenPool{Header: TokenPoolHeader{Schema: TokenPoolSchema, SchemaVersion: 1, Source: source, TokenizerSHA256: tokenizerSHA256}}
 	for i := range text.Conversations() {
+		if most > 0 && len(p.ids) >= most {
+			break
+		}
 		for _, id := range text.IDs(i) {
 			p.ids = append(p.ids, id)
 			p.Header.VocabSize = max(p.Header.VocabSize, int(id)+1)

@@ -133,6 +133,7 @@ func TestTokenize(t *testing.T) {
 	}{
 		{"no tokenizer", nil, "want --tokenizer", exit.Usage},
 		{"no output", []string{"--tokenizer", path, "--dataset", path}, "want --tokenizer", exit.Usage},
+		{"negative size", []string{"--tokenizer", path, "--max-tokens", "-1"}, "--max-tokens -1", exit.Usage},
 		{"argument", []string{"--tokenizer", path, "x"}, `unexpected argument "x"`, exit.Usage},
 		{"data set that is none", []string{"--tokenizer", path, "--dataset", path, "--output", pool + "2"}, "--dataset", exit.Usage},
 		{"output that is there", []string{"--tokenizer", path, "--dataset", filepath.Join(filepath.Dir(path), "data.json"), "--output", pool}, "file exists", 1},

@@ -19,6 +19,7 @@ import (
 // tokenize is the command that encodes text.
 func (p *program) tokenize(stdin io.Reader) *cli.Command {
 	var path, dataset, out string
+	var most int
 	return &cli.Command{
 		Name:      "tokenize",
 		Usage:     "encode a data set into a token pool, or lines of JSON strings into lines of token ids",
@@ -27,6 +28,7 @@ func (p *program) tokenize(stdin io.Reader) *cli.Command {
 			&cli.StringFlag{Name: "tokenizer", Destination: &path, Usage: "`FILE` tokenizer.json of the model"},
 			&cli.StringFlag{Name: "dataset", Destination: &dataset, Usage: "`FILE` of conversations in the form of ShareGPT"},
 			&cli.StringFlag{Name: "output", Destination: &out, Usage: "`FILE` of the token pool"},
+			&cli.IntFlag{Name: "max-tokens", Destination: &most, Usage: "take conversations until they have `N` token ids; 0 takes all"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -34,6 +36,9 @@ func (p *program) tokenize(stdin io.Reader) *cli.Command {
 			}
 			if path == "" || (dataset == "") != (out == "") {
 				return exit.AsUsage(errors.New("want --tokenizer, and both of --dataset and --output or none of the two"))
+			}
+			if most < 0 {
+				return exit.AsUsage(fmt.Errorf("--max-tokens %d: want at least 0", most))
 			}
 			tok, err := tokenizer.Load(path)
 			if err != nil {
@@ -46,7 +51,7 @@ func (p *program) tokenize(stdin io.Reader) *cli.Command {
 			if err != nil {
 				return exit.AsUsage(fmt.Errorf("--dataset: %w", err))
 			}
-			return p.writePool(artifact.NewTokenPool(data.Encode(tok), data.Source, tok.Digest()), out)
+			return p.writePool(artifact.NewTokenPool(data.Encode(tok), data.Source, tok.Digest(), most), out)
 		},
 	}
 }

@@ -110,7 +110,7 @@ func TestPoolOfADataset(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := d.Encode(tok)
-	pool := artifact.NewTokenPool(text, d.Source, tok.Digest())
+	pool := artifact.NewTokenPool(text, d.Source, tok.Digest(), 0)
 	if pool.Conversations() != len(d.texts) || pool.Header.Source != d.Source || len(d.texts) < 15 {
 		t.Fatalf("%d conversations of %d, source %+v", pool.Conversations(), len(d.texts), pool.Header.Source)
 	}
