@@ -61,7 +61,7 @@ func TestDataAndTensorParallel(t *testing.T) {
 			succeed(t, dir, "fpmrun", "-np", "8", "fpmbench", "--dp", strconv.Itoa(c.dp), "--tp", strconv.Itoa(c.tp), "--points-file", points(t), "--output-path", "benchmark.json")
 			files, all := rankFiles(dir, c.dp)
 			check(t, all...)
-			if written, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(written) != len(all) {
+			if written, err := filepath.Glob(filepath.Join(dir, "*.json")); err != nil || len(written) != len(all) {
 				t.Errorf("files %v (%v), want %v", written, err, all)
 			}
 			for rank, path := range files {
