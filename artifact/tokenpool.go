@@ -22,8 +22,8 @@ const TokenPoolSchema = "fpmrun.token_pool"
 //	4 bytes each           the ids of all conversations one after the other, little-endian
 type TokenPool struct {
 	Header TokenPoolHeader
-	ends   []int // of each conversation in ids
-	ids    []uint32
+	ends   []int  // of each conversation, in ids
+	ids    []byte // of all conversations, as in the file: a large pool is in memory once
 }
 
 // TokenPoolHeader says what the ids are of. Digests are in lower-case hexadecimal digits.
@@ -45,39 +45,46 @@ func (p *TokenPool) Conversations() int { return len(p.ends) }
 
 // IDs implements Text.
 func (p *TokenPool) IDs(i int) []uint32 {
-	from := 0
-	if i > 0 {
-		from = p.ends[i-1]
+	from := p.begin(i)
+	ids := make([]uint32, p.ends[i]-from)
+	for k := range ids {
+		ids[k] = binary.LittleEndian.Uint32(p.ids[4*(from+k):])
 	}
-	return p.ids[from:p.ends[i]]
+	return ids
+}
+
+// begin is where a conversation begins, in ids.
+func (p *TokenPool) begin(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return p.ends[i-1]
 }
 
 // NewTokenPool takes a text into a pool: whole, or with most above 0 the first conversations that have as many ids together.
 func NewTokenPool(text Text, source TextSource, tokenizerSHA256 string, most int) *TokenPool {
 	p := &TokenPool{Header: TokenPoolHeader{Schema: TokenPoolSchema, SchemaVersion: 1, Source: source, TokenizerSHA256: tokenizerSHA256}}
 	for i := range text.Conversations() {
-		if most > 0 && len(p.ids) >= most {
+		if most > 0 && len(p.ids) >= 4*most {
 			break
 		}
 		for _, id := range text.IDs(i) {
-			p.ids = append(p.ids, id)
+			p.ids = binary.LittleEndian.AppendUint32(p.ids, id)
 			p.Header.VocabSize = max(p.Header.VocabSize, int(id)+1)
 		}
-		p.ends = append(p.ends, len(p.ids))
+		p.ends = append(p.ends, len(p.ids)/4)
 	}
-	p.Header.Tokens, p.Header.Source.Conversations = len(p.ids), len(p.ends)
+	p.Header.Tokens, p.Header.Source.Conversations = len(p.ids)/4, len(p.ends)
 	return p
 }
 
 // Encode is the pool as it stands in a file.
 func (p *TokenPool) Encode() ([]byte, error) {
-	body := make([]byte, 0, 4*(len(p.ends)+len(p.ids)))
-	for i := range p.ends {
-		body = binary.LittleEndian.AppendUint32(body, uint32(len(p.IDs(i))))
+	body := make([]byte, 0, 4*len(p.ends)+len(p.ids))
+	for i, end := range p.ends {
+		body = binary.LittleEndian.AppendUint32(body, uint32(end-p.begin(i)))
 	}
-	for _, id := range p.ids {
-		body = binary.LittleEndian.AppendUint32(body, id)
-	}
+	body = append(body, p.ids...)
 	header := p.Header
 	header.BodySHA256 = hexSum(body)
 	text, err := json.Marshal(header)
@@ -135,7 +142,7 @@ func ParseTokenPool(text []byte) (*TokenPool, error) {
 func (p *TokenPool) body(body []byte) error {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(body[4*i:]) }
 	n, end := p.Header.Source.Conversations, 0
-	p.ends, p.ids = make([]int, n), make([]uint32, p.Header.Tokens)
+	p.ends, p.ids = make([]int, n), body[4*n:]
 	for i := range p.ends {
 		if end += int(word(i)); end > p.Header.Tokens {
 			return fmt.Errorf("conversations 0 to %d have %d ids, more than the %d in all", i, end, p.Header.Tokens)
@@ -145,9 +152,9 @@ func (p *TokenPool) body(body []byte) error {
 	if end != p.Header.Tokens {
 		return fmt.Errorf("the conversations have %d ids, the header says %d", end, p.Header.Tokens)
 	}
-	for i := range p.ids {
-		if p.ids[i] = word(n + i); int(p.ids[i]) >= p.Header.VocabSize {
-			return fmt.Errorf("id %d at position %d: vocab_size is %d", p.ids[i], i, p.Header.VocabSize)
+	for i := range p.Header.Tokens {
+		if id := word(n + i); int(id) >= p.Header.VocabSize {
+			return fmt.Errorf("id %d at position %d: vocab_size is %d", id, i, p.Header.VocabSize)
 		}
 	}
 	if n == 0 {

@@ -23,6 +23,8 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	if err != nil {
 		return exit.AsUsage(err)
 	}
+	place := topology.Place(identity.Rank)
+	o.text.unread = place.TP+place.PCP+place.PP > 0
 	pl, err := p.plan(o, topology, identity.LocalSize)
 	if err != nil {
 		return exit.AsUsage(err)

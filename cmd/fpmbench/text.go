@@ -17,6 +17,8 @@ import (
 // textOptions say where real text comes from.
 type textOptions struct {
 	tokenizer, dataset, datasetSHA256, tokenPool string
+
+	unread bool // this rank only executes steps: it needs no text
 }
 
 // flags declares the options.
@@ -61,7 +63,7 @@ func (o *textOptions) check() error {
 	return errors.Join(errs...)
 }
 
-// open reads the text, if there is one, and checks it against the model. reason is why decode cannot use it, "" when it can.
+// open reads the text, if there is one and this rank needs it, and checks it against the model. reason is why decode cannot use it, "" when it can.
 func (o *textOptions) open(g *model.Geometry) (loaded *bench.Text, reason string, err error) {
 	if reason := o.missingText(); reason != "" {
 		if o.tokenizer != "" {
@@ -70,6 +72,9 @@ func (o *textOptions) open(g *model.Geometry) (loaded *bench.Text, reason string
 			}
 		}
 		return nil, reason, err
+	}
+	if o.unread {
+		return &bench.Text{}, "", nil
 	}
 	if o.tokenPool != "" {
 		pool, err := artifact.ReadTokenPool(o.tokenPool)
@@ -107,6 +112,9 @@ func fitsVocabulary(flag, path string, largest int, g *model.Geometry) error {
 
 // tooShallow says that the text cannot fill the deepest chain that a run may ask for; "" when it can.
 func tooShallow(t *bench.Text, maxModelLen int) string {
+	if t.IDs == nil { // the leader of this rank's engine decides
+		return ""
+	}
 	needed := maxModelLen - 3
 	have, ok := artifact.NewChains(t.IDs).Holds(needed)
 	if ok {

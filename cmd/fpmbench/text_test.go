@@ -50,6 +50,7 @@ func TestTextFlags(t *testing.T) {
 		{"empty data set", textOptions{tokenizer: tok, dataset: empty}, 128, "dataset_empty"},
 		{"tokenizer and data set", textOptions{tokenizer: tok, dataset: data}, 128, ""},
 		{"token pool", textOptions{tokenPool: pool}, 128, ""},
+		{"a worker that only executes steps", textOptions{tokenPool: "/none", unread: true}, 1 << 20, ""},
 		{"longer sequences than the text", textOptions{tokenPool: pool}, 1 << 20, "content_too_shallow: the text has "},
 	} {
 		o := newOptions()
