@@ -114,7 +114,12 @@ func TestProbeHandlersThatFail(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				comms := worldOn(t, collective.NewMemory(time.Millisecond, 0), 2)
-				if err := comms[0].Handle(ProbeMethod, good(0)); err != nil {
+				// Rank 0 answers last, so that all answers of rank 1 come while the call is going on.
+				last := func(ctx context.Context, req *collective.Request) (any, error) {
+					time.Sleep(100 * time.Millisecond)
+					return good(0)(ctx, req)
+				}
+				if err := comms[0].Handle(ProbeMethod, last); err != nil {
 					t.Fatal(err)
 				}
 				if c.handler != nil {
