@@ -274,3 +274,22 @@ func FuzzJournal(f *testing.F) {
 		}
 	})
 }
+
+// Appending a point of eight ranks, without the sync.
+func BenchmarkJournalAppend(b *testing.B) {
+	doc := run(b, 8)[0]
+	w, err := CreateJournal(filepath.Join(b.TempDir(), "benchmark.journal"), processOf(b, doc))
+	if err != nil {
+		b.Fatal(err)
+	}
+	point := pointsOf(doc)[2]
+	for b.Loop() {
+		if err := w.Append(point); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(w.size)/float64(b.N), "bytes/point")
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

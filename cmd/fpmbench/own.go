@@ -17,7 +17,7 @@ type own struct {
 	Launch    ownLaunch         `json:"launch"`
 	Host      ownHost           `json:"host"`
 	Engine    map[string]string `json:"engine_host"`
-	Evidence  string            `json:"evidence"`             // full or minimal
+	Evidence  string            `json:"evidence"`             // full, minimal or alternate
 	StoppedBy string            `json:"stopped_by,omitempty"` // signal or timeout, when the run ended early
 }
 

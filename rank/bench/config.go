@@ -47,7 +47,8 @@ type Config struct {
 
 	GraphMetrics *GraphMetrics // whether records say what steps were dispatched as; nil: they do
 
-	HostEvidence bool // count what the process did over each measured step, and read the host around each point
+	HostEvidence   bool // count what the process did over each measured step, and read the host around each point
+	EvidenceInTurn bool // only for the first and last of each four points, in the order of their ids: to see in one run what it costs
 
 	// GPUs reads the devices of the engine, between points, with host evidence. nil: there are none to read.
 	GPUs func(ctx context.Context) ([]artifact.GPUReading, error)

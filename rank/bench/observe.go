@@ -13,6 +13,7 @@ import (
 // observer takes the evidence of host and process that goes with each measured point. The zero observer takes none.
 type observer struct {
 	on    bool
+	turns bool // see Config.EvidenceInTurn
 	usage *evidence.Usage
 	host  *evidence.Host
 	gpus  func(ctx context.Context) ([]artifact.GPUReading, error)
@@ -25,7 +26,7 @@ func newObserver(c *Config) observer {
 	if !c.HostEvidence {
 		return observer{}
 	}
-	return observer{on: true, usage: evidence.NewUsage(), host: evidence.NewHost(), gpus: c.GPUs, log: c.Logger}
+	return observer{on: true, turns: c.EvidenceInTurn, usage: evidence.NewUsage(), host: evidence.NewHost(), gpus: c.GPUs, log: c.Logger}
 }
 
 // gpuDeadline is how long a reading of GPUs may take; without one in time the point is measured all the same.
@@ -55,7 +56,7 @@ func (o *observer) forget() { o.point = nil }
 
 // before reads the host when a point is prepared. Every rank does so before it says that it is ready, so nobody measures meanwhile.
 func (o *observer) before(ctx context.Context, id, steps int) {
-	if !o.on {
+	if !o.on || o.turns && (id-1)%4%3 != 0 {
 		return
 	}
 	o.usage.Reset(steps)

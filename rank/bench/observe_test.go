@@ -117,3 +117,18 @@ func TestMinimalEvidence(t *testing.T) {
 		t.Errorf("evidence of %d points (%v)", len(points), outcomes[0].err)
 	}
 }
+
+// In turn, points 1, 4, 5, 8 and so on have it: pairs of points with and without, in both orders.
+func TestEvidenceInTurn(t *testing.T) {
+	outcomes, _ := runAll(t, 1, watched(t.TempDir(), func(_ int, c *Config, _ *fake) { c.EvidenceInTurn = true }))
+	checked(t, outcomes, nil)
+	with := map[int]bool{}
+	for _, p := range outcomes[0].session.cfg.History.Points {
+		with[p.BenchmarkID] = true
+	}
+	for id := 1; id <= len(outcomes[0].doc.Results); id++ {
+		if want := id%4 <= 1; with[id] != want {
+			t.Errorf("point %d: evidence %v, want %v", id, with[id], want)
+		}
+	}
+}
