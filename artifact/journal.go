@@ -45,6 +45,7 @@ type JournalProcess struct {
 	Rank        int             `json:"dp_rank"`
 	Size        int             `json:"dp_size"`
 	Mode        string          `json:"mode"`
+	Reverse     bool            `json:"reverse"` // order of the points in each phase
 	GridDigest  string          `json:"grid_digest"`
 	Expected    int             `json:"expected_points"`
 	ContentSeed string          `json:"content_seed"`

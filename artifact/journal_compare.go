@@ -38,6 +38,7 @@ func (p *JournalProcess) Compare(own *JournalProcess) error {
 	differ("DP size", p.Size, own.Size)
 	differ("content seed", fmt.Sprintf("%q", p.ContentSeed), fmt.Sprintf("%q", own.ContentSeed))
 	differ("mode", p.Mode, own.Mode)
+	differ("reverse order", p.Reverse, own.Reverse)
 	differ("number of points", p.Expected, own.Expected)
 	differ("grid digest", p.GridDigest, own.GridDigest)
 	for _, part := range []struct {

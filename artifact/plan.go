@@ -20,6 +20,7 @@ type Request struct {
 	Manifest          *Manifest // nil generates the grid
 	Samples           Samples   // of a generated grid
 	CollectImbalanced bool      // keep explicit points whose requests differ in length
+	Reverse           bool      // measure the points of each phase in reverse order
 	ChainRepeats      int       // steady steps of decode points over real KV; 0: there are none
 }
 
@@ -38,6 +39,9 @@ func NewPlan(l *Limits, r Request) (*Plan, error) {
 		}
 		if phase == Decode && r.ChainRepeats > 0 {
 			l.orderForChains(points, r.ChainRepeats)
+		}
+		if r.Reverse {
+			slices.Reverse(points)
 		}
 		if len(points) == 0 {
 			plan.MissingPhases = append(plan.MissingPhases, phase)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/rank"
@@ -25,13 +26,20 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	}
 	place := topology.Place(identity.Rank)
 	o.text.unread = place.TP+place.PCP+place.PP > 0
-	pl, err := p.plan(o, topology, identity.LocalSize)
+	planner := *p
+	if o.repeat.Value > 1 {
+		planner.log = slog.New(slog.DiscardHandler) // each launch says it again
+	}
+	pl, err := planner.plan(o, topology, identity.LocalSize)
 	if err != nil {
 		return exit.AsUsage(err)
 	}
 	defer func() { err = errors.Join(err, pl.weights.Close()) }()
 	if o.dryRun {
 		return p.dryRun(pl)
+	}
+	if o.repeat.Value > 1 {
+		return p.repeat(parent, o, getenv, identity, topology)
 	}
 	ctx, stopper := newStopper(parent)
 	defer stopper.close()

@@ -77,5 +77,6 @@ func (o *options) applyContract(getenv func(string) string, isSet func(flag stri
 	if o.outputOverride != "" {
 		o.outputPath = o.outputOverride
 	}
+	errs = append(errs, o.applyRepeat(getenv))
 	return errors.Join(errs...)
 }

@@ -20,6 +20,11 @@ type options struct {
 	pointsFile, outputPath          string
 	outputOverride, probePath       string
 	resume                          string
+	repeat                          flagvalue.Count
+	order                           flagvalue.Choice
+	stopCV, stopShare               percent
+	reverse                         bool
+	launch                          int // which of several launches this process belongs to; 0: none
 	warmup                          flagvalue.Count
 	timeout                         flagvalue.Duration
 	collectImbalanced               bool
@@ -47,10 +52,13 @@ type options struct {
 
 func newOptions() *options {
 	o := &options{
-		engine:         flagvalue.Choice{Value: "auto", Allowed: []string{"auto", "cuda", "cpu", "sim"}},
-		mode:           flagvalue.Choice{Value: "agg", Allowed: []string{"prefill", "decode", "agg"}},
-		content:        flagvalue.Choice{Value: "random", Allowed: []string{"random", "sharegpt", "sharegpt_chain"}},
-		evidence:       flagvalue.Choice{Value: "full", Allowed: []string{"full", "minimal", "alternate"}},
+		engine:   flagvalue.Choice{Value: "auto", Allowed: []string{"auto", "cuda", "cpu", "sim"}},
+		mode:     flagvalue.Choice{Value: "agg", Allowed: []string{"prefill", "decode", "agg"}},
+		content:  flagvalue.Choice{Value: "random", Allowed: []string{"random", "sharegpt", "sharegpt_chain"}},
+		evidence: flagvalue.Choice{Value: "full", Allowed: []string{"full", "minimal", "alternate"}},
+		repeat:   flagvalue.Count{Value: 1, Low: 1},
+		order:    flagvalue.Choice{Value: "abba", Allowed: []string{"abba", "same"}},
+		stopCV:   percent{Percent: flagvalue.Percent{Value: 0.05}}, stopShare: percent{Percent: flagvalue.Percent{Value: 0.02}},
 		graphMode:      flagvalue.Choice{Allowed: gpu.GraphModeNames()},
 		warmup:         flagvalue.Count{Value: 5},
 		timeout:        flagvalue.Duration(900 * time.Second),
@@ -106,6 +114,11 @@ func (o *options) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "overwrite", Destination: &o.overwrite, EnvVars: env("FPM_OVERWRITE"), Usage: "delete files of an earlier run under the same names"},
 		&cli.GenericFlag{Name: "evidence", Value: &o.evidence, EnvVars: env("FPM_EVIDENCE"), Usage: "`HOW MUCH` to record of host and process around each point and over each step: full, minimal (nothing) or alternate (with and without, to see what it costs)"},
 		&cli.StringFlag{Name: "resume", Destination: &o.resume, EnvVars: env("FPM_RESUME"), Usage: "go on with the run in the folder `RUN`: measure what it lacks"},
+		&cli.GenericFlag{Name: "repeat", Value: &o.repeat, EnvVars: env("FPM_REPEAT"), Usage: "launch the run `N` times, each a fresh gang of processes with a folder and run id of its own"},
+		&cli.GenericFlag{Name: "order", Value: &o.order, EnvVars: env("FPM_ORDER"), Usage: "order of the points in the launches of --repeat: abba (as planned, reversed, reversed, as planned, ...) or same"},
+		&cli.GenericFlag{Name: "stop-cv", DefaultText: "5% with --stop-share", Value: &o.stopCV, EnvVars: env("FPM_STOP_CV"), Usage: "launch no more when too many points vary by more than `PERCENT` between launches"},
+		&cli.GenericFlag{Name: "stop-share", DefaultText: "2% with --stop-cv", Value: &o.stopShare, EnvVars: env("FPM_STOP_SHARE"), Usage: "`PERCENT` of the points that may vary by more than --stop-cv"},
+		&cli.BoolFlag{Name: "reverse", Destination: &o.reverse, EnvVars: env("FPM_REVERSE"), Usage: "measure the points of each phase in reverse order"},
 		&cli.GenericFlag{Name: "timeout", Aliases: []string{"benchmark-timeout"}, Value: &o.timeout, EnvVars: env("FPM_TIMEOUT", "DYN_BENCHMARK_TIMEOUT"), Usage: "stop at the next point after `D`, in seconds or as 15m"},
 		&cli.BoolFlag{Name: "collect-imbalanced", Aliases: []string{"benchmark-collect-imbalanced"}, Destination: &o.collectImbalanced, EnvVars: env("FPM_COLLECT_IMBALANCED", "DYN_BENCHMARK_COLLECT_IMBALANCED"), Usage: "keep explicit points whose requests differ in length"},
 		&cli.BoolFlag{Name: "randomize-kda-state", Aliases: []string{"benchmark-randomize-kda-state"}, Hidden: true, Destination: &o.randomizeKDA, EnvVars: env("DYN_BENCHMARK_RANDOMIZE_KDA_STATE")},

@@ -80,6 +80,7 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	}
 	engine = bench.Lead(engine, groups.Workers)
 	own := newOwn(id, auth, engine.Info().Host, o.evidence.Value)
+	own.Launch.Repeat = o.launch
 	pl.bench.Own, pl.bench.History = own, &own.History
 	pl.bench.Launch = artifact.Launch{Version: version, Host: own.Host.Name, PID: own.Launch.PID}
 	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: pl.model, WeightSeed: o.seed(),

@@ -26,6 +26,7 @@ type ownLaunch struct {
 	Auth      string `json:"auth"`   // kind of secret that the ranks met with
 	Rank      int    `json:"rank"`
 	WorldSize int    `json:"world_size"`
+	Repeat    int    `json:"repeat_launch,omitempty"` // number of the launch with --repeat
 	PID       int    `json:"pid"`
 }
 

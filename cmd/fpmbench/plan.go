@@ -73,7 +73,7 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 		MaxModelLen: o.maxModelLen.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value,
 		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
 		Graph: graph, Vocab: geometry.Vocab, WorkerID: o.workerID, Logger: p.log,
-		HostEvidence: o.evidence.Value != "minimal", EvidenceInTurn: o.evidence.Value == "alternate",
+		Reverse: o.reverse, HostEvidence: o.evidence.Value != "minimal", EvidenceInTurn: o.evidence.Value == "alternate",
 	}
 	pl.cannot = pl.fits(availableMemory(), localRanks)
 	if err := pl.bench.Validate(); err != nil {

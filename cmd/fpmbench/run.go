@@ -25,7 +25,7 @@ const exitPartial = 3
 
 // program is what a run needs of the world outside.
 type program struct {
-	environ        []string
+	args, environ  []string
 	stdout, stderr io.Writer
 	log            *slog.Logger
 }
@@ -47,7 +47,7 @@ func (p *program) lookup(name string) (string, bool) {
 
 // run is the whole program.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	p := &program{environ: environ, stdout: stdout, stderr: stderr}
+	p := &program{args: args, environ: environ, stdout: stdout, stderr: stderr}
 	p.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: withoutTime}))
 	o := newOptions()
 	app := &cli.App{

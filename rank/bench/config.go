@@ -16,6 +16,7 @@ type Config struct {
 	Mode              string             // prefill, decode or agg
 	Manifest          *artifact.Manifest // explicit points; nil generates the grid
 	Samples           artifact.Samples   // bounds of a generated grid
+	Reverse           bool               // measure the points of each phase in reverse order
 	CollectImbalanced bool               // keep explicit points whose requests differ in length
 	WarmupIterations  int                // tokens of the global warm-up request; 0 skips it
 	OutputPath        string             // rank 0's file; other DP ranks add "_dp<rank>"

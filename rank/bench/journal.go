@@ -45,7 +45,7 @@ func (s *Session) newProcess() (*artifact.JournalProcess, error) {
 	launch.RunID = s.doc.RunID
 	return &artifact.JournalProcess{
 		Format: artifact.JournalFormat, Process: 1, Launch: launch, StartedAt: *stamp(s.began), Output: filepath.Base(s.cfg.OutputPath),
-		Rank: s.id.dpRank, Size: s.leaders.Size(), Mode: s.cfg.Mode, GridDigest: s.plan.Digest, Expected: s.plan.Expected,
+		Rank: s.id.dpRank, Size: s.leaders.Size(), Mode: s.cfg.Mode, Reverse: s.cfg.Reverse, GridDigest: s.plan.Digest, Expected: s.plan.Expected,
 		ContentSeed: s.cfg.ContentSeed, Protocol: protocol, Text: text, Engine: engine,
 	}, nil
 }

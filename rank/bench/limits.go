@@ -53,7 +53,7 @@ func (c *Config) plan(l *artifact.Limits, warm bool) (*artifact.Plan, error) {
 	if warm {
 		repeats = c.GiantKVRepeats
 	}
-	plan, err := artifact.NewPlan(l, artifact.Request{ChainRepeats: repeats, Mode: c.Mode, Manifest: c.Manifest, Samples: c.Samples, CollectImbalanced: c.CollectImbalanced})
+	plan, err := artifact.NewPlan(l, artifact.Request{ChainRepeats: repeats, Reverse: c.Reverse, Mode: c.Mode, Manifest: c.Manifest, Samples: c.Samples, CollectImbalanced: c.CollectImbalanced})
 	if err != nil {
 		return nil, fmt.Errorf("points: %w", err)
 	}
