@@ -111,7 +111,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	if err != nil && !session.Began() && pl.bench.Resume {
 		return err // what the earlier run left is better than a document that says only that this one failed
 	}
-	if err != nil && pl.bench.Resume && leaders.Rank() == 0 {
+	if pl.bench.Resume && leaders.Rank() == 0 { // they are of an earlier launch, and the rank's document no longer is
 		err = errors.Join(err, bench.RemoveMerged(pl.bench.OutputPath, o.probePath))
 	}
 	if path, werr := bench.WriteRank(doc); werr != nil || err != nil {

@@ -70,8 +70,8 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// RemoveMerged deletes the merged document and the sidecar that an earlier process of a run has left, which a failed one would otherwise leave beside
-// its own documents.
+// RemoveMerged deletes the merged document and the sidecar that an earlier process of a run has left, so that they never stand beside documents that they
+// were not made of.
 func RemoveMerged(base, probePath string) error {
 	var errs []error
 	for _, path := range finalFiles(base, probePath, 0)[1:] {

@@ -16,6 +16,7 @@ var ErrResume = errors.New("bench: cannot resume")
 // kept is what a rank's journal holds, as the ranks compare it.
 type kept struct {
 	Wrong     string // why this rank cannot go on
+	Missing   string // path of the journal, when there is none
 	Processes int    // the number of the last process
 	Points    []keptPoint
 }
@@ -46,6 +47,8 @@ func (s *Session) resumeJournal(ctx context.Context) error {
 	}
 	if n := len(j.Processes); n > 0 {
 		own.Processes = j.Processes[n-1].Process
+	} else {
+		own.Missing = path
 	}
 	all, err := collective.AllGather(ctx, s.leaders, own)
 	if err != nil {
@@ -71,7 +74,15 @@ func comparable(j *artifact.Journal, process *artifact.JournalProcess) error {
 func agreeKept(all []kept) (points, process int, err error) {
 	var errs []error
 	points = len(all[0].Points)
+	most := 0
+	for _, k := range all {
+		most = max(most, len(k.Points))
+	}
 	for rank, k := range all {
+		// No point is measured before every rank has a journal, so one that is not there was lost, and everything would be measured again.
+		if k.Missing != "" && k.Wrong == "" && most > 0 {
+			errs = append(errs, fmt.Errorf("rank %d: there is no journal %q, and other ranks have %d points; put it back, or start anew with --overwrite", rank, k.Missing, most))
+		}
 		if k.Wrong != "" {
 			errs = append(errs, fmt.Errorf("rank %d: %s", rank, k.Wrong))
 		}

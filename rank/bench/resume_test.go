@@ -407,3 +407,18 @@ func TestResumeOverRealKV(t *testing.T) {
 		t.Errorf("another text: %v", err)
 	}
 }
+
+// A journal that is gone is no reason to measure everything again without a word.
+func TestResumeWithoutOneJournal(t *testing.T) {
+	dir := t.TempDir()
+	runAll(t, 2, into(dir, func(_ int, _ *Config, f *fake) { f.stopAfter = 14 }))
+	if err := os.Remove(filepath.Join(dir, "benchmark_dp1.journal")); err != nil {
+		t.Fatal(err)
+	}
+	outcomes, _ := runAll(t, 2, into(dir, resume))
+	for rank, o := range outcomes {
+		if !errors.Is(o.err, ErrResume) || !strings.Contains(o.err.Error(), "rank 1: there is no journal") || !strings.Contains(o.err.Error(), "benchmark_dp1.journal") {
+			t.Errorf("rank %d: %v", rank, o.err)
+		}
+	}
+}
