@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -23,7 +24,11 @@ func (o *options) agreedOutput(ctx context.Context, world *collective.Comm, runI
 	var f found
 	if world.Rank() == 0 {
 		var err error
-		if f.Path, err = bench.FindRun(o.resume); err == nil && o.outputPath != "" && filepath.Clean(o.outputPath) != f.Path {
+		f.Path, err = bench.FindRun(o.resume)
+		switch inside := o.outputPath != "" && filepath.Dir(filepath.Clean(o.outputPath)) == filepath.Clean(o.resume); {
+		case errors.Is(err, bench.ErrNoRun) && inside:
+			f.Path, err = o.outputPath, nil // one command line starts a run and goes on with it, however often it is killed
+		case err == nil && o.outputPath != "" && filepath.Clean(o.outputPath) != f.Path:
 			err = fmt.Errorf("its files are those of --output-path %s, but --output-path %s is given; drop it", f.Path, o.outputPath)
 		}
 		if err != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +11,16 @@ import (
 	"github.com/fpmrun/fpmrun/artifact"
 )
 
-// FindRun is rank 0's output path of an earlier run: of a folder that holds one run, or of rank 0's journal itself.
+// ErrNoRun says that there is no run to go on with.
+var ErrNoRun = errors.New("no journal of DP rank 0 is there; want the folder of a run, such as fpm-results/<run id>")
+
+// FindRun is rank 0's output path of an earlier run: of a folder that holds one run, or of rank 0's journal itself. The error is ErrNoRun where there is
+// none.
 func FindRun(path string) (string, error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %w", ErrNoRun, err)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +44,7 @@ func FindRun(path string) (string, error) {
 	}
 	switch len(bases) {
 	case 0:
-		return "", fmt.Errorf("no journal of DP rank 0 in this folder; want the folder of a run, such as fpm-results/<run id>")
+		return "", ErrNoRun
 	case 1:
 		return bases[0], nil
 	}

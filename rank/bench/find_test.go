@@ -26,7 +26,7 @@ func TestFindRun(t *testing.T) {
 	find(dir, base, "")
 	find(artifact.JournalPath(base, 0), base, "")
 	find(artifact.JournalPath(base, 1), "", "not that of DP rank 0")
-	find(t.TempDir(), "", "no journal of DP rank 0")
+	find(t.TempDir(), "", "no journal of DP rank 0 is there")
 	find(filepath.Join(dir, "nowhere"), "", "no such file")
 	for _, name := range []string{"torn.journal", "torn_dp1.journal"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("FPM"), 0o644); err != nil {

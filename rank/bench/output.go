@@ -23,7 +23,7 @@ type Output struct {
 // merged document and the sidecar.
 func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, error) {
 	files := append(finalFiles(base, probePath, rank), artifact.JournalPath(base, rank))
-	output, err := ResumeOutput(base, probePath, rank)
+	output, err := claimFolder(base, probePath, rank)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,17 @@ func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, e
 	return output, nil
 }
 
-// ResumeOutput is PrepareOutput for a run that goes on: what is there stays until this run's own documents replace it.
+// ResumeOutput is PrepareOutput for a run that goes on: what is there stays until this run's own documents replace it. A rank that has no journal has no
+// run to go on with, so nothing may be in its way.
 func ResumeOutput(base, probePath string, rank int) (*Output, error) {
+	if _, err := os.Lstat(artifact.JournalPath(base, rank)); errors.Is(err, fs.ErrNotExist) {
+		return PrepareOutput(base, probePath, rank, false)
+	}
+	return claimFolder(base, probePath, rank)
+}
+
+// claimFolder makes the folders of a rank's documents and claims the documents.
+func claimFolder(base, probePath string, rank int) (*Output, error) {
 	files := finalFiles(base, probePath, rank)
 	for _, path := range files {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

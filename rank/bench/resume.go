@@ -131,7 +131,7 @@ func (s *Session) takeOver(j *artifact.Journal, process *artifact.JournalProcess
 	if len(j.Points) > 0 {
 		s.started = j.Processes[0].StartedAt
 	}
-	if s.id.dpRank == 0 {
+	if s.id.dpRank == 0 && len(j.Processes) > 0 {
 		s.cfg.Logger.Info("going on with an earlier run", "measured", len(j.Points), "of", s.plan.Expected, "process", process.Process)
 	}
 	return nil
