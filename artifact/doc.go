@@ -12,6 +12,9 @@
 //	step outputs -> raw [FPM]s -> [Measurement] -> the retained FPM of a [Result]
 //	results of all ranks -> [Group] -> [Rank] document -> [Merge] -> merged document -> [Sidecar]
 //
+// A [Journal] holds a rank's points while the run goes on, [History] says which process measured which, with the evidence of its host, [Causes] what stands
+// out in it, and [Repeat] compares launches.
+//
 // # Numbers
 //
 // Integers are written as integers and floats always with a point or an exponent ([Float]), so that a reader with
