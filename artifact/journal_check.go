@@ -38,14 +38,18 @@ func (j *Journal) Summary() []Summary {
 	return Summarize(groups)
 }
 
-// checkJournal applies to a journal's points the rules of a rank document that they would make.
+// checkJournal reads and checks a journal.
 func checkJournal(path string) Report {
-	r := Report{Path: path, Kind: "journal"}
 	j, err := ReadJournal(path)
 	if err != nil {
-		r.Violations = []Violation{{Path: "$", Message: err.Error()}}
-		return r
+		return Report{Path: path, Kind: "journal", Violations: []Violation{{Path: "$", Message: err.Error()}}}
 	}
+	return j.check()
+}
+
+// check applies to a journal's points the rules of a rank document that they would make.
+func (j *Journal) check() Report {
+	r := Report{Path: j.Path, Kind: "journal"}
 	if r.Note = j.Title(); j.Torn > 0 {
 		r.Note += fmt.Sprintf(", and %d bytes of a torn record, which do not count", j.Torn)
 	}

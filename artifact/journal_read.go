@@ -113,6 +113,8 @@ func (j *Journal) addProcess(p JournalProcess) error {
 	switch {
 	case p.Format != JournalFormat:
 		return fmt.Errorf("format %d; this program reads %d", p.Format, JournalFormat)
+	case len(j.Processes) > 0 && p.Rank != j.Processes[0].Rank:
+		return fmt.Errorf("process %d is of DP rank %d, the first one of %d", p.Process, p.Rank, j.Processes[0].Rank)
 	case p.Keep < 0 || p.Keep > len(j.Points):
 		return fmt.Errorf("process %d keeps %d points of %d", p.Process, p.Keep, len(j.Points))
 	}

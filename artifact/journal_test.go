@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // journalOf writes the journal of a rank of a run, and returns the bytes after each of its records: the process and its points.
@@ -212,8 +214,8 @@ func TestWhatIsNoJournal(t *testing.T) {
 		}
 		return text
 	}
-	newer, keeper := processOf(t, doc), processOf(t, doc)
-	newer.Format, keeper.Keep = 2, 1
+	newer, keeper, other := processOf(t, doc), processOf(t, doc), processOf(t, doc)
+	newer.Format, keeper.Keep, other.Rank = 2, 1, 1
 	for _, c := range []struct {
 		name string
 		text []byte
@@ -222,6 +224,7 @@ func TestWhatIsNoJournal(t *testing.T) {
 		{"a document", []byte(`{"schema_version": 2}`), "no journal's begin"},
 		{"a later format", record(journalRecord{Process: &newer}), "format 2; this program reads 1"},
 		{"more kept than there are", record(journalRecord{Process: &keeper}), "keeps 1 points of 0"},
+		{"another rank", record(journalRecord{Process: &other}), "is of DP rank 1, the first one of 0"},
 		{"an empty record", record(journalRecord{}), "want either a process or a point"},
 		{"a point of no rank", record(journalRecord{Point: &JournalPoint{}}), "without a result of rank 0"},
 	} {
@@ -274,6 +277,48 @@ func FuzzJournal(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a whole frame holds, it is a record or an error, and a journal that is read can be looked at.
+func FuzzJournalRecord(f *testing.F) {
+	doc := run(f, 2)[1]
+	process, err := encode(journalRecord{Process: ptr(processOf(f, doc))})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range pointsOf(doc) {
+		text, err := encode(journalRecord{Point: &p})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(process, text)
+	}
+	f.Add(process, []byte(`{"point": {"group": {"rank_results": [{}, {"fpms": []}], "point": {}}, "ledger": [{"requested_shape": 1}], "preparation": {}}}`))
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		b := []byte(journalMagic)
+		for _, text := range [][]byte{first, second} {
+			var err error
+			if b, err = appendFrame(b, encoder, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j, err := ParseJournal(b)
+		if err != nil {
+			return
+		}
+		if j.Torn != 0 || len(j.Processes) == 0 {
+			t.Fatalf("%d processes, %d bytes torn", len(j.Processes), j.Torn)
+		}
+		_, _, _ = j.Title(), j.Summary(), j.Causes()
+		_ = NewHistory(j)
+		j.check()
+	})
+}
+
+func ptr[T any](v T) *T { return &v }
 
 // Appending a point of eight ranks, without the sync.
 func BenchmarkJournalAppend(b *testing.B) {
