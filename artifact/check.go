@@ -77,7 +77,7 @@ func (d *Document) checkRank() []Violation {
 	rules.loadLedger(d.rank(), d.member(&found).optional("warmup_evidence"))
 	rules.order = d.resultOrder(&found)
 	rules.groups(d, &found)
-	rules.checkHost(d.member(&found).optional("fpmrun"), d.rank())
+	rules.checkHost(d.own(&found), d.rank())
 	return append(found, d.against(d, rules)...)
 }
 
@@ -182,8 +182,9 @@ func (d *Document) checkMerged() []Violation {
 		}
 	}
 	rules.groups(d, &found)
+	own := d.own(&found)
 	for rank := range size {
-		rules.checkHost(doc.optional("fpmrun").optional(strconv.Itoa(rank)), rank)
+		rules.checkHost(own.optional(strconv.Itoa(rank)), rank)
 	}
 	if measured, ok := doc.get("timing").get("measured_iteration_seconds").float(); ok && !closeTo(measured, rules.sum, 1e-9, 1e-12) {
 		doc.get("timing").get("measured_iteration_seconds").fail("the groups' wall times add up to %v, got %v", rules.sum, measured)

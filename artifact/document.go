@@ -13,7 +13,7 @@ import (
 type Document struct {
 	Path    string
 	members map[string]json.RawMessage
-	head    map[string]any // every member but results and iteration_groups, decoded
+	head    map[string]any // every member but results, iteration_groups and fpmrun, decoded
 	results []json.RawMessage
 	groups  []json.RawMessage
 
@@ -54,7 +54,7 @@ func ParseDocument(path string, text []byte) (*Document, error) {
 		return nil, fmt.Errorf("artifact: %q is no document, at byte %d: %w", path, in.pos, err)
 	}
 	for key, raw := range d.members {
-		if key == "results" || key == "iteration_groups" {
+		if key == "results" || key == "iteration_groups" || key == "fpmrun" {
 			continue
 		}
 		tree, err := decodeTree(raw)

@@ -2,6 +2,20 @@ package artifact
 
 import "slices"
 
+// own is the decoded project's own evidence; a node that does not exist where there is none.
+func (d *Document) own(found *violations) node {
+	raw := d.members["fpmrun"]
+	if raw == nil {
+		return node{path: "$.fpmrun", found: found}
+	}
+	tree, err := decodeTree(raw)
+	if err != nil {
+		found.add("$.fpmrun", "%v", err)
+		return node{path: "$.fpmrun", found: found}
+	}
+	return node{path: "$.fpmrun", value: tree, ok: true, found: found}
+}
+
 // checkHost checks the evidence of host and process that a rank keeps under "fpmrun": it belongs to the rank's measurements, and no collector cycle ran in a
 // timed step.
 func (g *groupRules) checkHost(own node, rank int) {
