@@ -11,7 +11,7 @@ import (
 // Report is what a check found in one file.
 type Report struct {
 	Path       string
-	Kind       string // rank, merged, sidecar, journal, or "" when it could not be told
+	Kind       string // rank, merged, sidecar, journal, repeat, or "" when it could not be told
 	Note       string // what else is worth saying of a file, good or not
 	NotReady   bool   // missing, empty or cut short: a writer may still be at work
 	Violations []Violation
@@ -58,6 +58,8 @@ func checkFile(path string) Report {
 		r.Kind, r.Violations = "merged", doc.checkMerged()
 	case SidecarSchema:
 		r.Kind, r.Violations = "sidecar", doc.checkSidecar()
+	case RepeatSchema:
+		r.Kind, r.Violations = "repeat", doc.checkRepeat()
 	default:
 		r.Violations = []Violation{{Path: "$.artifact_type", Message: fmt.Sprintf("want rank or merged, or schema %s; got %q", SidecarSchema, kind)}}
 	}

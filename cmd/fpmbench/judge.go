@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"text/tabwriter"
 
 	"github.com/fpmrun/fpmrun/artifact"
 )
@@ -85,7 +83,7 @@ func (r *repetition) end(v verdict) verdict {
 	}
 	err := artifact.WriteFile(r.path(), r.record)
 	if err == nil && len(r.record.Launches) > 0 {
-		if err = writeSpread(r.p.stdout, r.record); err == nil {
+		if err = r.record.WriteTable(r.p.stdout); err == nil {
 			_, err = fmt.Fprintln(r.p.stdout, r.path())
 		}
 	}
@@ -93,29 +91,4 @@ func (r *repetition) end(v verdict) verdict {
 		return verdict{Code: 1, Text: err.Error()}
 	}
 	return v
-}
-
-// writeSpread prints how much each coordinate differs between launches.
-func writeSpread(out io.Writer, r *artifact.Repeat) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "type\tbatch\tnew\tkv\tlaunches\tmean ms\tCV %\tfastest\tslowest\t")
-	for i := range r.Points {
-		p := &r.Points[i]
-		n, low, high := 0, artifact.Float(0), artifact.Float(0)
-		for _, t := range p.WallTimes {
-			if t == nil {
-				continue
-			}
-			if n == 0 || *t < low {
-				low = *t
-			}
-			n, high = n+1, max(high, *t)
-		}
-		cv := "-"
-		if p.CV != nil {
-			cv = fmt.Sprintf("%.1f", 100*float64(*p.CV))
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.3f\t%s\t%.3f\t%.3f\t\n", p.PointType, p.BatchSize, p.NewTokens, p.KVTokens, n, 1e3*float64(*p.Mean), cv, 1e3*float64(low), 1e3*float64(high))
-	}
-	return w.Flush()
 }

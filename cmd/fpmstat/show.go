@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -15,7 +16,7 @@ import (
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "print the measured points of rank or merged documents, or of journals",
+		Usage:     "print the measured points of rank or merged documents, of journals, or over the launches of a repeat.json",
 		ArgsUsage: "FILE...",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
@@ -33,6 +34,12 @@ func show(c *cli.Context) error {
 		return usage("show: --json and --csv exclude each other")
 	}
 	for _, path := range c.Args().Slice() {
+		if shown, err := showRepeat(c, path); shown || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		title, rows, causes, err := measured(path)
 		if err != nil {
 			return err
@@ -60,6 +67,28 @@ func show(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// showRepeat prints a document about several launches; false when the file is none.
+func showRepeat(c *cli.Context, path string) (bool, error) {
+	if filepath.Base(path) != "repeat.json" { // the one name that they are written under; documents may be large
+		return false, nil
+	}
+	r, err := artifact.ReadRepeat(path)
+	if err != nil {
+		return true, err
+	}
+	switch w := c.App.Writer; {
+	case c.Bool("csv"):
+		return true, usage("show: %s: --csv is for the points of one launch; use --json", path)
+	case c.Bool("json"):
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return true, enc.Encode(r.Points)
+	default:
+		fmt.Fprintln(w, r.Title())
+		return true, r.WriteTable(w)
+	}
 }
 
 // mostCauses is how many lines are printed below a table.
