@@ -60,7 +60,7 @@ func TestRepetitionEndsWithALaunch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			writePoints(t, filepath.Join(dir, "points.json"), 2000)
+			writePoints(t, filepath.Join(dir, "points.json"), 4000)
 			mark := fmt.Sprintf("FPM_TEST_MARK=%d-%s", os.Getpid(), strings.ReplaceAll(c.name, " ", "-"))
 			cmd := command(t, dir, "fpmrun", "-np", "2", "fpmbench", "--repeat", "3", "--mode", "decode", "--points-file", "points.json", "--timeout", "3", "--output-path", "out/benchmark.json")
 			cmd.Env = append(cmd.Env, mark)

@@ -42,7 +42,7 @@ func (p *progress) update(now bench.Progress) {
 		return
 	}
 	p.last = time.Now()
-	line := bar(now.Done, now.Total, time.Since(p.begin))
+	line := bar(now.Done, now.Total, now.Done-now.Earlier, time.Since(p.begin))
 	if p.terminal {
 		line = "\r\x1b[K" + line // the begin of the line, and nothing of the old one
 	} else {
@@ -51,11 +51,11 @@ func (p *progress) update(now bench.Progress) {
 	fmt.Fprint(p.w, line)
 }
 
-// bar is the line for done of total points after a time.
-func bar(done, total int, elapsed time.Duration) string {
+// bar is the line for done of total points; the last own of them took a time.
+func bar(done, total, own int, elapsed time.Duration) string {
 	const width = 20
 	filled := width * done / total
-	eta := elapsed * time.Duration(total-done) / time.Duration(done)
+	eta := elapsed * time.Duration(total-done) / time.Duration(max(1, own))
 	return fmt.Sprintf("fpmbench: [%s%s] %d/%d points, %.1f s, ETA %.1f s", strings.Repeat("#", filled), strings.Repeat(".", width-filled),
 		done, total, elapsed.Seconds(), eta.Seconds())
 }

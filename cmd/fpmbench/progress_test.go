@@ -9,8 +9,16 @@ import (
 )
 
 func TestProgress(t *testing.T) {
-	if got, want := bar(5, 20, 10*time.Second), "fpmbench: [#####...............] 5/20 points, 10.0 s, ETA 30.0 s"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for _, c := range []struct {
+		own  int
+		want string
+	}{
+		{5, "fpmbench: [#####...............] 5/20 points, 10.0 s, ETA 30.0 s"},
+		{1, "fpmbench: [#####...............] 5/20 points, 10.0 s, ETA 150.0 s"}, // four are of an earlier process
+	} {
+		if got := bar(5, 20, c.own, 10*time.Second); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 	var out strings.Builder
 	p := newProgress(&out)

@@ -65,6 +65,7 @@ type Config struct {
 // Progress is how far a run is.
 type Progress struct {
 	Done, Total int
+	Earlier     int // of those done the ones that an earlier process measured
 	Point       artifact.Point
 	WallTime    float64 // seconds, the slowest rank's
 	Skipped     string  // reason, when the point was skipped

@@ -125,6 +125,7 @@ func (s *Session) takeOver(j *artifact.Journal, process *artifact.JournalProcess
 		s.doc.Results = append(s.doc.Results, artifact.Result{Point: p.Group.Point, KVSeedRegime: p.KVSeedRegime, FPMs: p.Group.RankResults[s.id.dpRank].FPMs})
 		s.forward.count, s.earlier = p.Forwards, p.Elapsed
 	}
+	s.kept = len(j.Points)
 	s.journal.recorded, s.journal.staged = len(s.doc.Ledger.Records), len(s.doc.KVWarm.Stages)
 	*s.history() = artifact.NewHistory(j)
 	s.history().Begin(*process, dropped)

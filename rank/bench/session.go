@@ -39,6 +39,7 @@ type Session struct {
 	started  string         // of the run, when an earlier process began it
 	earlier  artifact.Float // seconds that earlier processes took
 	measured int            // points that this process measured
+	kept     int            // points that earlier processes measured
 
 	lockstep lockstep
 	salts    int // counter of process-local cache salts
@@ -227,7 +228,7 @@ func (s *Session) freshSalts(n int) []string {
 
 func (s *Session) report(point artifact.Point, wall float64, skipped string) {
 	if s.cfg.Progress != nil && s.id.dpRank == 0 {
-		s.cfg.Progress(Progress{Done: len(s.doc.Results) + len(s.doc.Skipped), Total: s.plan.Expected, Point: point, WallTime: wall, Skipped: skipped})
+		s.cfg.Progress(Progress{Earlier: s.kept, Done: len(s.doc.Results) + len(s.doc.Skipped), Total: s.plan.Expected, Point: point, WallTime: wall, Skipped: skipped})
 	}
 }
 
