@@ -8,13 +8,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/rank/bench"
 	"github.com/fpmrun/fpmrun/rank/env"
 	"github.com/fpmrun/fpmrun/rank/evidence"
 )
 
-// ownGPUs is the UUID of the GPU that the launcher gave this rank; none when it gave none, or named it by number.
-func ownGPUs(getenv func(string) string) []string {
+// ownGPUs is the UUID of the GPU that the engine runs on, or else of the one that the launcher gave this rank; none when it gave none, or named it by
+// number.
+func ownGPUs(info gpu.Info, getenv func(string) string) []string {
+	if uuid := info.Host["gpu_uuid"]; uuid != "" {
+		return []string{uuid}
+	}
 	index, err := strconv.Atoi(getenv(env.KeyLocalGPU))
 	if err != nil {
 		return nil
@@ -42,8 +47,8 @@ func gpuProgram() (string, error) {
 }
 
 // readGPUs lets the ranks of each host share one process that reads its GPUs.
-func (p *program) readGPUs(ctx context.Context, groups *bench.Groups) (*bench.HostGPUs, error) {
-	return bench.NewHostGPUs(ctx, groups, hostID(), ownGPUs(p.getenv), func() (*evidence.GPUs, error) {
+func (p *program) readGPUs(ctx context.Context, groups *bench.Groups, info gpu.Info) (*bench.HostGPUs, error) {
+	return bench.NewHostGPUs(ctx, groups, hostID(), ownGPUs(info, p.getenv), func() (*evidence.GPUs, error) {
 		program, err := gpuProgram()
 		if err != nil {
 			return nil, err

@@ -60,17 +60,17 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if groups, err = bench.NewGroups(ctx, world, sizes, bench.StepLimit); err != nil {
 		return err
 	}
+	engine, err := newEngine(pl.engine, pl.engineConfig(groups), o.noAsync)
+	if err != nil {
+		return err
+	}
 	if pl.bench.HostEvidence {
 		var gpus *bench.HostGPUs
-		if gpus, err = p.readGPUs(ctx, groups); err != nil {
+		if gpus, err = p.readGPUs(ctx, groups, engine.Info()); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, gpus.Close()) }()
 		pl.bench.GPUs = gpus.Read
-	}
-	engine, err := newEngine(pl.engine, pl.engineConfig(groups), o.noAsync)
-	if err != nil {
-		return err
 	}
 	if err := world.Handle(bench.ProbeMethod, bench.ProbeHandler(engine.Info(), pl.bench.Graph, place.DP, worker, sizes)); err != nil {
 		return err

@@ -25,10 +25,10 @@ func (o *options) agreedOutput(ctx context.Context, world *collective.Comm, runI
 	if world.Rank() == 0 {
 		var err error
 		f.Path, err = bench.FindRun(o.resume)
-		switch inside := o.outputPath != "" && filepath.Dir(filepath.Clean(o.outputPath)) == filepath.Clean(o.resume); {
+		switch inside := o.outputPath != "" && samePath(filepath.Dir(o.outputPath), o.resume); {
 		case errors.Is(err, bench.ErrNoRun) && inside:
 			f.Path, err = o.outputPath, nil // one command line starts a run and goes on with it, however often it is killed
-		case err == nil && o.outputPath != "" && filepath.Clean(o.outputPath) != f.Path:
+		case err == nil && o.outputPath != "" && !samePath(o.outputPath, f.Path):
 			err = fmt.Errorf("its files are those of --output-path %s, but --output-path %s is given; drop it", f.Path, o.outputPath)
 		}
 		if err != nil {
@@ -43,6 +43,13 @@ func (o *options) agreedOutput(ctx context.Context, world *collective.Comm, runI
 		return "", exit.AsUsage(fmt.Errorf("--resume %s: %s", o.resume, f.Wrong))
 	}
 	return f.Path, nil
+}
+
+// samePath compares names of files, whichever way they are written.
+func samePath(a, b string) bool {
+	x, errX := filepath.Abs(a)
+	y, errY := filepath.Abs(b)
+	return errX == nil && errY == nil && x == y
 }
 
 // prepareOutput claims this rank's files.
