@@ -86,11 +86,11 @@ func (w *JournalWriter) write(record journalRecord) error {
 	if err == nil && n < len(w.buffer) {
 		err = io.ErrShortWrite
 	}
+	w.buffer = w.buffer[:0]
 	if err != nil {
 		return errors.Join(err, w.file.Truncate(w.size))
 	}
 	w.size += int64(n)
-	w.buffer = w.buffer[:0]
 	return nil
 }
 

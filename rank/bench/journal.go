@@ -17,9 +17,8 @@ import (
 type journal struct {
 	writer   *artifact.JournalWriter
 	synced   time.Time
-	recorded int // ledger records in the journal
-	staged   int // stages of text chains in it
-	process  *artifact.JournalProcess
+	recorded int                     // ledger records in the journal
+	staged   int                     // stages of text chains in it
 	warmup   *artifact.LedgerRecord  // this process's global warm-up where it stands outside the ledger; until its first point
 	seen     *artifact.PointEvidence // of the last result; nil without host evidence
 }
@@ -56,7 +55,6 @@ func (s *Session) startJournal() error {
 	if err != nil {
 		return err
 	}
-	s.journal.process = process
 	s.journal.writer, err = artifact.CreateJournal(artifact.JournalPath(s.cfg.OutputPath, s.id.dpRank), *process)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)

@@ -36,7 +36,7 @@ func (s *Session) resumeJournal(ctx context.Context) error {
 	path := artifact.JournalPath(s.cfg.OutputPath, s.id.dpRank)
 	j, err := artifact.ReadJournal(path)
 	if err == nil {
-		err = comparable(j, process)
+		err = fits(j, process)
 	}
 	own := kept{}
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Session) resumeJournal(ctx context.Context) error {
 	return s.takeOver(j, process)
 }
 
-// comparable checks a journal against the process that is to go on with it.
-func comparable(j *artifact.Journal, process *artifact.JournalProcess) error {
+// fits checks a journal against the process that is to go on with it.
+func fits(j *artifact.Journal, process *artifact.JournalProcess) error {
 	for i := range j.Processes {
 		if err := j.Processes[i].Compare(process); err != nil {
 			return fmt.Errorf("journal %q: %w", j.Path, err)
@@ -114,7 +114,7 @@ func (s *Session) takeOver(j *artifact.Journal, process *artifact.JournalProcess
 	if s.journal.writer, err = artifact.ExtendJournal(j, *process); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	s.journal.process, s.journal.synced = process, time.Now()
+	s.journal.synced = time.Now()
 	j.Points, j.By = j.Points[:process.Keep], j.By[:process.Keep]
 	for i := range j.Points {
 		p := &j.Points[i]

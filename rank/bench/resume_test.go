@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/gpu"
@@ -419,6 +420,29 @@ func TestResumeWithoutOneJournal(t *testing.T) {
 	for rank, o := range outcomes {
 		if !errors.Is(o.err, ErrResume) || !strings.Contains(o.err.Error(), "rank 1: there is no journal") || !strings.Contains(o.err.Error(), "benchmark_dp1.journal") {
 			t.Errorf("rank %d: %v", rank, o.err)
+		}
+	}
+}
+
+// However short the time limit is, every process gets one point further.
+func TestEveryProcessMakesProgress(t *testing.T) {
+	dir := t.TempDir()
+	for process := 1; ; process++ {
+		outcomes, _ := runAll(t, 2, into(dir, func(_ int, c *Config, _ *fake) {
+			c.Mode, c.Timeout, c.Resume = artifact.Decode, time.Nanosecond, process > 1
+			c.Samples.DecodeKVTokens, c.Samples.DecodeBatches = 2, 2
+		}))
+		for rank, o := range outcomes {
+			if o.err != nil || len(o.doc.Results) != process {
+				t.Fatalf("process %d, rank %d: %d results (%v)", process, rank, len(o.doc.Results), o.err)
+			}
+		}
+		if outcomes[0].doc.Status == "complete" {
+			checked(t, outcomes, nil)
+			if process < 3 {
+				t.Errorf("only %d processes", process)
+			}
+			return
 		}
 	}
 }
