@@ -30,7 +30,7 @@ func appendFrame(b []byte, encoder *zstd.Encoder, text []byte) ([]byte, error) {
 	start := len(b)
 	b = encoder.EncodeAll(text, append(b, make([]byte, frameHead)...))
 	head, body := b[start:start+frameHead], b[start+frameHead:]
-	if len(body) > math.MaxUint32 {
+	if int64(len(body)) > math.MaxUint32 {
 		return b[:start], fmt.Errorf("artifact: a journal frame of %d bytes is too long", len(body))
 	}
 	binary.LittleEndian.PutUint32(head, uint32(len(body)))

@@ -115,7 +115,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.GenericFlag{Name: "evidence", Value: &o.evidence, EnvVars: env("FPM_EVIDENCE"), Usage: "`HOW MUCH` to record of host and process around each point and over each step: full, minimal (nothing) or alternate (with and without, to see what it costs)"},
 		&cli.StringFlag{Name: "resume", Destination: &o.resume, EnvVars: env("FPM_RESUME"), Usage: "go on with the run in the folder `RUN`: measure what it lacks"},
 		&cli.GenericFlag{Name: "repeat", Value: &o.repeat, EnvVars: env("FPM_REPEAT"), Usage: "launch the run `N` times, each a fresh gang of processes with a folder and run id of its own"},
-		&cli.GenericFlag{Name: "order", Value: &o.order, EnvVars: env("FPM_ORDER"), Usage: "order of the points in the launches of --repeat: abba (as planned, reversed, reversed, as planned, ...) or same"},
+		&cli.GenericFlag{Name: "order", Value: &o.order, EnvVars: env("FPM_ORDER"), Usage: "`ORDER` of the points in the launches of --repeat: abba (as planned, reversed, reversed, as planned, ...) or same"},
 		&cli.GenericFlag{Name: "stop-cv", DefaultText: "5% with --stop-share", Value: &o.stopCV, EnvVars: env("FPM_STOP_CV"), Usage: "launch no more when too many points vary by more than `PERCENT` between launches"},
 		&cli.GenericFlag{Name: "stop-share", DefaultText: "2% with --stop-cv", Value: &o.stopShare, EnvVars: env("FPM_STOP_SHARE"), Usage: "`PERCENT` of the points that may vary by more than --stop-cv"},
 		&cli.BoolFlag{Name: "reverse", Destination: &o.reverse, EnvVars: env("FPM_REVERSE"), Usage: "measure the points of each phase in reverse order"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -50,6 +51,10 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	p := &program{args: args, environ: environ, stdout: stdout, stderr: stderr}
 	p.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: withoutTime}))
 	o := newOptions()
+	flags := o.flags()
+	if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") { // the library's help asks flags for more than their names
+		flags = flagvalue.KeepNames(flags)
+	}
 	app := &cli.App{
 		Name:  "fpmbench",
 		Usage: "measure a transformer's forward pass over a grid of batch sizes, new tokens and cached tokens",
@@ -62,7 +67,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		ErrWriter:                 stderr,
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
-		Flags:                     flagvalue.KeepNames(o.flags()),
+		Flags:                     flags,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
 		Commands:                  []*cli.Command{p.tokenize(os.Stdin)},

@@ -34,7 +34,7 @@ func StealCPU(t testing.TB, n int64) {
 	must(thief.Start())
 	var before, now unix.Rusage
 	must(unix.Getrusage(unix.RUSAGE_THREAD, &before))
-	for limit := time.Now().Add(30 * time.Second); now.Nivcsw < before.Nivcsw+n && time.Now().Before(limit); {
+	for limit := time.Now().Add(30 * time.Second); int64(now.Nivcsw-before.Nivcsw) < n && time.Now().Before(limit); {
 		must(unix.Getrusage(unix.RUSAGE_THREAD, &now))
 	}
 	must(thief.Process.Kill())
