@@ -49,7 +49,7 @@ func Causes(points []PointEvidence) []Cause {
 				add(s.ForwardIndex, "the Go collector ran %d times", s.CollectorCycles)
 			}
 			if s.InvoluntarySwitches >= mostSwitches {
-				add(s.ForwardIndex, "the CPU was taken away %d times", s.InvoluntarySwitches)
+				add(s.ForwardIndex, "the CPU went to other threads %d times", s.InvoluntarySwitches)
 			}
 			if s.MajorFaults > 0 {
 				add(s.ForwardIndex, "%d pages came from disk", s.MajorFaults)

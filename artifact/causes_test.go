@@ -34,7 +34,7 @@ func TestCauses(t *testing.T) {
 	}{
 		{"nothing", func(*PointEvidence) {}, nil},
 		{"collector", func(p *PointEvidence) { p.Steps[1].CollectorCycles = 1 }, []string{"4/31 the Go collector ran 1 times"}},
-		{"CPU", func(p *PointEvidence) { p.Steps[0].InvoluntarySwitches = 12 }, []string{"4/30 the CPU was taken away 12 times"}},
+		{"CPU", func(p *PointEvidence) { p.Steps[0].InvoluntarySwitches = 12 }, []string{"4/30 the CPU went to other threads 12 times"}},
 		{"disk", func(p *PointEvidence) { p.Steps[0].MajorFaults = 3 }, []string{"4/30 3 pages came from disk"}},
 		{"memory", func(p *PointEvidence) { p.Steps[1].MinorFaults = 5000 }, []string{"4/31 5000 pages were new"}},
 		{"power", func(p *PointEvidence) { p.After = gpu(nil, "sw_power_cap", "sw_thermal_slowdown") }, []string{"4/-1 GPU GPU-a was slowed down: sw_power_cap"}},

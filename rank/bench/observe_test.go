@@ -52,7 +52,7 @@ func TestCauseIsNamedForItsStep(t *testing.T) {
 		violation string
 	}{
 		{"collector", runtime.GC, "the Go collector ran 1 times", "collector_cycles: the Go collector ran inside a timed step"},
-		{"CPU", func() { evidencetest.StealCPU(t, 30) }, "the CPU was taken away ", ""},
+		{"CPU", func() { evidencetest.StealCPU(t, 30) }, "the CPU went to other threads ", ""},
 	} {
 		outcomes, _ := runAll(t, 1, watched(t.TempDir(), func(_ int, cfg *Config, f *fake) {
 			cfg.Samples.DecodeKVTokens = 8
