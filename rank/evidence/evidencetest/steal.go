@@ -11,7 +11,7 @@ import (
 )
 
 // StealCPU lets a second process take the CPU of the calling goroutine's thread away at least n times, while the goroutine computes.
-func StealCPU(t testing.TB, n int64) {
+func StealCPU(t testing.TB, n int) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -34,7 +34,7 @@ func StealCPU(t testing.TB, n int64) {
 	must(thief.Start())
 	var before, now unix.Rusage
 	must(unix.Getrusage(unix.RUSAGE_THREAD, &before))
-	for limit := time.Now().Add(30 * time.Second); int64(now.Nivcsw-before.Nivcsw) < n && time.Now().Before(limit); {
+	for limit := time.Now().Add(30 * time.Second); int(now.Nivcsw-before.Nivcsw) < n && time.Now().Before(limit); {
 		must(unix.Getrusage(unix.RUSAGE_THREAD, &now))
 	}
 	must(thief.Process.Kill())
