@@ -40,7 +40,7 @@ func (e *Engine) forward(b *builder, tokens, rows int) {
 	for i := range e.weights.layers {
 		w := &e.weights.layers[i]
 		name := func(what string) string { return fmt.Sprintf("layer %d: %s", i, what) }
-		kernel(b, "norm", name("input norm"), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: added, w: w.attnNorm, out: buf.h, hidden: int32(g.Hidden), eps: eps})
+		kernel(b, "rms_norm", name("input norm"), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: added, w: w.attnNorm, out: buf.h, hidden: int32(g.Hidden), eps: eps})
 		b.gemm(name("qkv"), gemmShape{tokens: tokens, n: qkv, k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
 		kernel(b, "keys", name("rotation and cache"), [3]int{tokens, g.Heads + 2*g.KVHeads, 1}, (g.HeadDim+31)/32*32, keysArgs{qkv: buf.qkv, cache: e.cache[i],
 			positions: at(l.positions), places: at(l.places), cosines: buf.cosines, sines: buf.sines, qNorm: w.qNorm, kNorm: w.kNorm,
@@ -53,13 +53,13 @@ func (e *Engine) forward(b *builder, tokens, rows int) {
 		kernel(b, "attention", name("attention"), grid, 128, attention)
 		kernel(b, "combine", name("pieces of attention"), grid, 128, attention)
 		b.gemm(name("attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
-		kernel(b, "norm", name("norm of the MLP"), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: buf.y, w: w.mlpNorm, out: buf.h, hidden: int32(g.Hidden), eps: eps})
+		kernel(b, "rms_norm", name("norm of the MLP"), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: buf.y, w: w.mlpNorm, out: buf.h, hidden: int32(g.Hidden), eps: eps})
 		b.gemm(name("gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
 		kernel(b, "gate", name("SwiGLU"), [3]int{(g.Intermediate + 1023) / 1024, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
 		b.gemm(name("down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
 		added = buf.y
 	}
-	kernel(b, "norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: added, w: e.weights.norm, out: buf.h, pick: at(l.last), hidden: int32(g.Hidden), eps: eps})
+	kernel(b, "rms_norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: added, w: e.weights.norm, out: buf.h, pick: at(l.last), hidden: int32(g.Hidden), eps: eps})
 	b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
 	kernel(b, "argmax", "sampling", [3]int{rows, 1, 1}, 1024, argmaxArgs{logits: buf.logits, slots: at(l.rowSlots), sampled: buf.sampled, ids: buf.ids, vocab: int32(g.Vocab)})
 	kernel(b, "publish", "ids to the host", [3]int{1, 1, 1}, 256, publishArgs{ids: buf.ids, host: buf.result, flag: buf.result + ptr(4*e.cfg.MaxSeqs), step: at(l.number), rows: int32(rows)})

@@ -91,6 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const attention_
 				u = power2(u - base), v = power2(v - base);
 				p[r][lane] = u, p[r][lane + 32] = v;
 				float weights = warp_sum(u + v), c = power2(before - base);
+				warp_fence(); // all lanes have read what the first one writes
 				if (lane == 0) top[r] = now, correct[r] = c, sum[r] = sum[r] * c + weights;
 			}
 			__syncthreads();

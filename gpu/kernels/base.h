@@ -52,6 +52,8 @@ DEVICE int lane_xor(int v, int mask) {
 	asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(v), "r"(mask));
 	return r;
 }
+// What the lanes of a warp did before is seen by all of them after.
+DEVICE void warp_fence() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 DEVICE float warp_sum(float v) {
 	for (int m = 16; m > 0; m >>= 1) v += lane_xor(v, m);
 	return v;

@@ -18,7 +18,7 @@ var files embed.FS
 var parts = []string{"base.h", "layer.cu", "attention.cu", "sample.cu", "random.cu"}
 
 // Names of the kernels.
-var Names = []string{"embed", "norm", "keys", "gate", "attention", "combine", "argmax", "publish", "finite", "weights", "pool"}
+var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "combine", "argmax", "publish", "finite", "weights", "pool"}
 
 // Source is the text of all kernels.
 func Source() string {

@@ -29,7 +29,7 @@ struct norm_args {
 };
 
 // RMSNorm of the residual stream. With pick x stays as it is.
-extern "C" __global__ void norm(const norm_args a) {
+extern "C" __global__ void rms_norm(const norm_args a) {
 	__shared__ float scratch[32];
 	i64 t = a.pick ? a.pick[blockIdx.x] : blockIdx.x;
 	float *x = a.x + t * a.hidden;
