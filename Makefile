@@ -6,6 +6,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD := go build -tags urfave_cli_no_docs -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 PROGRAMS := fpmrun fpmbench fpmstat fpmcoll fpmgpu
 FUZZTIME ?= 5s
+CGO := $(shell command -v $$(go env CC) >/dev/null && echo 1 || echo 0)
 GOLANGCI := .tools/golangci-lint
 # Packages whose concurrency is their purpose run under the race detector.
 RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
@@ -13,7 +14,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test check vet unit race fuzz stress bench bench-peers bench-step clean FORCE
+.PHONY: build run test check check-kernels gpu-test vet unit race fuzz stress bench bench-peers bench-step clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -21,10 +22,14 @@ bin/%: FORCE
 	@mkdir -p bin
 	CGO_ENABLED=0 $(BUILD) -o $@ ./cmd/$*
 
-# The GPU inventory is the one program that needs a C compiler.
+# The benchmark has its CUDA engine, and the GPU inventory is built at all, where there is a C compiler.
+bin/fpmbench: FORCE
+	@mkdir -p bin
+	CGO_ENABLED=$(CGO) $(BUILD) -o $@ ./cmd/fpmbench
+
 bin/fpmgpu: FORCE
 	@mkdir -p bin
-	@if command -v $$(go env CC) >/dev/null; then \
+	@if [ $(CGO) = 1 ]; then \
 	  echo "CGO_ENABLED=1 go build -o $@ ./cmd/fpmgpu"; CGO_ENABLED=1 CGO_CFLAGS="-O2 -w" $(BUILD) -o $@ ./cmd/fpmgpu; \
 	else echo "no C compiler: bin/fpmgpu, which GPU flags of fpmrun need, is not built"; fi
 
@@ -62,6 +67,15 @@ stress: build
 check: vet $(GOLANGCI)
 	$(GOLANGCI) run ./...
 	go mod tidy -diff
+
+# The CUDA kernels, where there is no CUDA: clang parses all of them.
+check-kernels:
+	scripts/check-kernels.sh
+
+# The tests of the CUDA engine as a program, for scripts/gpu-check.sh on a machine with a GPU.
+gpu-test:
+	@mkdir -p bin
+	CGO_ENABLED=1 go test -c -ldflags "-s -w" -o bin/cuda.test ./gpu/cuda
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/.tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

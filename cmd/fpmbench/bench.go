@@ -30,7 +30,7 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	if o.repeat.Value > 1 {
 		planner.log = slog.New(slog.DiscardHandler) // each launch says it again
 	}
-	pl, err := planner.plan(o, topology, identity.LocalSize)
+	pl, err := planner.plan(o, topology, identity)
 	if err != nil {
 		return exit.AsUsage(err)
 	}

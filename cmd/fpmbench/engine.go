@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/cpu"
+	"github.com/fpmrun/fpmrun/gpu/cuda"
 	"github.com/fpmrun/fpmrun/gpu/model"
 	"github.com/fpmrun/fpmrun/gpu/sim"
 )
@@ -18,22 +17,15 @@ type engineDefaults struct{ maxSeqs, maxTokens, maxModelLen int }
 var defaultsOf = map[string]engineDefaults{
 	"cpu": {maxSeqs: 8, maxTokens: 256, maxModelLen: 512},
 	"sim": {maxSeqs: 256, maxTokens: 8192, maxModelLen: 131072},
+
+	cuda.Name: {maxSeqs: 256, maxTokens: 8192, maxModelLen: 131072},
 }
 
-// chooseEngine resolves --engine.
-func (o *options) chooseEngine(log *slog.Logger) (string, error) {
-	switch o.engine.Value {
-	case "auto":
-		log.Debug("engine auto takes the CPU engine: there is no CUDA engine in this build")
-		return "cpu", nil
-	case "cuda":
-		return "", errors.New("--engine cuda: there is no CUDA engine in this build; use --engine cpu, or --engine sim for modelled latencies")
-	}
-	return o.engine.Value, nil
-}
+// ownType is the type in which an engine works.
+var ownType = map[string]string{"cpu": "float32", cuda.Name: "bfloat16"}
 
 // limits fills in the limits that were not given and reports those that the model cannot hold.
-func (o *options) limits(engine string, g *model.Geometry, tp int) error {
+func (o *options) limits(engine string, g *model.Geometry, tp int, d *device) error {
 	defaults := defaultsOf[engine]
 	fill := func(c *flagvalue.Count, value int) {
 		if !c.Given {
@@ -52,6 +44,10 @@ func (o *options) limits(engine string, g *model.Geometry, tp int) error {
 	if engine == sim.Name {
 		blocks = max(2, min(blocks, sim.Blocks(g, o.blockSize.Value, tp)))
 	}
+	if d != nil && cuda.Check(g) == nil {
+		blocks, _ = d.pool(&gpu.Config{Geometry: g, BlockSize: o.blockSize.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value, MaxModelLen: o.maxModelLen.Value})
+		blocks = max(2, blocks)
+	}
 	fill(&o.kvBlocks, blocks)
 	return nil
 }
@@ -59,9 +55,9 @@ func (o *options) limits(engine string, g *model.Geometry, tp int) error {
 // graph is the graph dispatch of an engine.
 func (o *options) graph(engine string) (gpu.GraphConfig, error) {
 	g := gpu.GraphConfig{Mode: o.graphMode.Value, Sizes: o.captureSizes}
-	if engine == "cpu" {
+	if engine != sim.Name {
 		if g.Mode != "" && g.Mode != "NONE" || len(g.Sizes) > 0 {
-			return g, fmt.Errorf("--cudagraph-mode %s, --cudagraph-capture-sizes %s: the CPU engine has no graphs; drop them or use NONE", g.Mode, o.captureSizes.String())
+			return g, fmt.Errorf("--cudagraph-mode %s, --cudagraph-capture-sizes %s: the %s engine has no graphs; drop them or use NONE", g.Mode, o.captureSizes.String(), engine)
 		}
 		return gpu.GraphConfig{Mode: "NONE"}, nil
 	}
@@ -94,12 +90,15 @@ func captureSizes(limit int) []int {
 }
 
 // newEngine builds an engine and makes its weights.
-func newEngine(name string, cfg gpu.Config, noAsync bool) (gpu.Engine, error) {
+func newEngine(name string, cfg gpu.Config, d *device, noAsync bool) (gpu.Engine, error) {
 	var engine gpu.Engine
 	var err error
-	if name == "sim" {
+	switch name {
+	case sim.Name:
 		engine, err = sim.New(cfg)
-	} else {
+	case cuda.Name:
+		engine, err = cuda.New(cfg, d.libraries, d.ordinal)
+	default:
 		engine, err = cpu.New(cfg)
 	}
 	if err == nil && noAsync {

@@ -37,6 +37,7 @@ type options struct {
 	granularity                     map[string]*flagvalue.Count // by the name of the flag that replaced it
 	maxModelLen, maxTokens, maxSeqs flagvalue.Count
 	blockSize, kvBlocks             flagvalue.Count
+	utilization                     float64
 	noPrefixCaching                 bool
 	graphMode                       flagvalue.Choice
 	captureSizes                    flagvalue.Sizes
@@ -134,11 +135,12 @@ func (o *options) flags() []cli.Flag {
 		&cli.StringFlag{Name: "gc-policy", Hidden: true, Destination: &o.gcPolicy, EnvVars: env("DYN_FPM_GC_POLICY")},
 		&cli.StringFlag{Name: "worker-id", Destination: &o.workerID, EnvVars: env("FPM_WORKER_ID", "DYN_FPM_WORKER_ID"), Usage: "`ID` written into every record"},
 
-		&cli.GenericFlag{Name: "max-model-len", DefaultText: "cpu 512, sim 131072, and at most the model's own", Value: &o.maxModelLen, EnvVars: env("FPM_MAX_MODEL_LEN"), Usage: "most `TOKENS` in one sequence"},
-		&cli.GenericFlag{Name: "max-num-batched-tokens", DefaultText: "cpu 256, sim 8192", Value: &o.maxTokens, EnvVars: env("FPM_MAX_NUM_BATCHED_TOKENS"), Usage: "most new `TOKENS` in one step"},
-		&cli.GenericFlag{Name: "max-num-seqs", DefaultText: "cpu 8, sim 256", Value: &o.maxSeqs, EnvVars: env("FPM_MAX_NUM_SEQS"), Usage: "most `REQUESTS` in one step"},
+		&cli.GenericFlag{Name: "max-model-len", DefaultText: "cpu 512, cuda and sim 131072, and at most the model's own", Value: &o.maxModelLen, EnvVars: env("FPM_MAX_MODEL_LEN"), Usage: "most `TOKENS` in one sequence"},
+		&cli.GenericFlag{Name: "max-num-batched-tokens", DefaultText: "cpu 256, cuda and sim 8192", Value: &o.maxTokens, EnvVars: env("FPM_MAX_NUM_BATCHED_TOKENS"), Usage: "most new `TOKENS` in one step"},
+		&cli.GenericFlag{Name: "max-num-seqs", DefaultText: "cpu 8, cuda and sim 256", Value: &o.maxSeqs, EnvVars: env("FPM_MAX_NUM_SEQS"), Usage: "most `REQUESTS` in one step"},
 		&cli.GenericFlag{Name: "block-size", Value: &o.blockSize, EnvVars: env("FPM_BLOCK_SIZE"), Usage: "`TOKENS` in a KV block"},
-		&cli.GenericFlag{Name: "kv-blocks", DefaultText: "enough for the limits, and what the device holds", Value: &o.kvBlocks, EnvVars: env("FPM_KV_BLOCKS"), Usage: "`N` KV blocks"},
+		&cli.GenericFlag{Name: "kv-blocks", DefaultText: "enough for the limits; cuda: what the GPU has room for", Value: &o.kvBlocks, EnvVars: env("FPM_KV_BLOCKS"), Usage: "`N` KV blocks"},
+		&cli.Float64Flag{Name: "gpu-memory-utilization", Value: 0.9, Destination: &o.utilization, EnvVars: env("FPM_GPU_MEMORY_UTILIZATION"), Usage: "`PART` of the GPU's memory that the ranks on it may take"},
 		&cli.BoolFlag{Name: "no-enable-prefix-caching", Destination: &o.noPrefixCaching, EnvVars: env("FPM_NO_PREFIX_CACHING"), Usage: "switch the prefix cache off: no prefill point reads KV"},
 		&cli.GenericFlag{Name: "cudagraph-mode", Value: &o.graphMode, EnvVars: env("FPM_CUDAGRAPH_MODE"), Usage: "`MODE` of graph dispatch: NONE, PIECEWISE, FULL, FULL_AND_PIECEWISE or FULL_DECODE_ONLY"},
 		&cli.GenericFlag{Name: "cudagraph-capture-sizes", Value: &o.captureSizes, EnvVars: env("FPM_CUDAGRAPH_CAPTURE_SIZES"), Usage: "capture `SIZES`, ascending and separated by commas"},

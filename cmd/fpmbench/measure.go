@@ -60,7 +60,7 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if groups, err = bench.NewGroups(ctx, world, sizes, bench.StepLimit); err != nil {
 		return err
 	}
-	engine, err := newEngine(pl.engine, pl.engineConfig(groups), o.noAsync)
+	engine, err := newEngine(pl.engine, pl.engineConfig(groups), pl.device, o.noAsync)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/fpmrun/fpmrun/gpu/cpu"
+	"github.com/fpmrun/fpmrun/gpu/cuda"
 	"github.com/fpmrun/fpmrun/gpu/model"
 	"github.com/fpmrun/fpmrun/gpu/sim"
 )
 
 // valueBytes is the size of one weight or cache value in an engine.
-var valueBytes = map[string]int{"cpu": 4, "sim": 2}
+var valueBytes = map[string]int{"cpu": 4, "sim": 2, cuda.Name: 2}
 
 // memory is what one worker of a run holds, in bytes.
 func (pl *plan) memory() (weights, pool int64) {
@@ -50,6 +51,10 @@ func (pl *plan) fits(available int64, workers int) error {
 			return fmt.Errorf("--kv-blocks %d: beside %.1f GiB of weights the simulated device has room for %d blocks; raise --tp or lower --kv-blocks", pl.bench.Blocks, gib(weights), most)
 		}
 		return nil
+	}
+	if pl.device != nil {
+		cfg := pl.limits()
+		return pl.device.room(pl.geometry, &cfg)
 	}
 	if err := cpu.Check(pl.geometry, pl.topology.TP, pl.expertRanks()); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/model"
 	"github.com/fpmrun/fpmrun/gpu/sim"
+	"github.com/fpmrun/fpmrun/rank"
 	"github.com/fpmrun/fpmrun/rank/bench"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -17,7 +18,8 @@ import (
 // plan is a checked command line: everything that can be known before the ranks meet and weights are made.
 type plan struct {
 	engine   string
-	model    string // name or path
+	device   *device // nil for an engine that uses none
+	model    string  // name or path
 	geometry *model.Geometry
 	weights  model.Source
 	topology env.Topology
@@ -28,16 +30,16 @@ type plan struct {
 
 // plan checks the command line against the model, the topology and the memory that the ranks of this host share. Every
 // error is a usage error.
-func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan, error) {
-	engine, err := o.chooseEngine(p.log)
-	if err != nil {
-		return nil, err
-	}
+func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*plan, error) {
 	geometry, err := model.Load(o.modelName(), []byte(o.overrides))
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(o.supported(engine, geometry, topology), o.limits(engine, geometry, topology.TP)); err != nil {
+	engine, device, err := p.chooseEngine(o, geometry, topology.TP, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(o.supported(engine, geometry, topology), o.limits(engine, geometry, topology.TP, device)); err != nil {
 		return nil, err
 	}
 	graph, err := o.graph(engine)
@@ -59,7 +61,7 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 		return nil, fmt.Errorf("--prefill-content %s: %s", o.content.Value, reason)
 	}
 	sample := func(name string) int { return o.samples[name].Value }
-	pl := &plan{engine: engine, model: o.modelName(), geometry: geometry, topology: topology}
+	pl := &plan{engine: engine, device: device, model: o.modelName(), geometry: geometry, topology: topology}
 	pl.bench = bench.Config{
 		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
 		Samples: artifact.Samples{
@@ -75,7 +77,7 @@ func (p *program) plan(o *options, topology env.Topology, localRanks int) (*plan
 		Graph: graph, Vocab: geometry.Vocab, WorkerID: o.workerID, Logger: p.log,
 		Reverse: o.reverse, HostEvidence: o.evidence.Value != "minimal", EvidenceInTurn: o.evidence.Value == "alternate",
 	}
-	pl.cannot = pl.fits(availableMemory(), localRanks)
+	pl.cannot = pl.fits(availableMemory(), id.LocalSize)
 	if err := pl.bench.Validate(); err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func (o *options) supported(engine string, g *model.Geometry, t env.Topology) er
 		refuse("--strict-contract: a dense model with data_parallel_size %d is refused: its ranks are independent replicas; run one rank, or drop --strict-contract", t.DP)
 	}
 	for flag, value := range map[string]string{"dtype": o.dtype, "kv-dtype": o.kvDType} {
-		if value != "auto" && !(engine == "cpu" && value == "float32") {
+		if value != "auto" && value != ownType[engine] {
 			refuse("--%s %s: the %s engine works in its own type; use auto", flag, value, engine)
 		}
 	}
@@ -168,12 +170,19 @@ func (pl *plan) expertRanks() int {
 }
 
 // engineConfig is what the engine of one worker is built from.
-func (pl *plan) engineConfig(groups *bench.Groups) gpu.Config {
-	cfg := gpu.Config{
+// limits are what an engine is built from beside its groups.
+func (pl *plan) limits() gpu.Config {
+	return gpu.Config{
 		Geometry: pl.geometry, Weights: pl.weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
 		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
-		Graph: pl.bench.Graph, TP: groups.TensorGroup(),
+		Graph: pl.bench.Graph,
 	}
+}
+
+// engineConfig is what this worker's engine is built from.
+func (pl *plan) engineConfig(groups *bench.Groups) gpu.Config {
+	cfg := pl.limits()
+	cfg.TP = groups.TensorGroup()
 	if pl.bench.ExpertParallel {
 		cfg.EP = bench.NewExpertGroup(groups.Experts)
 	}

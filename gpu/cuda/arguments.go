@@ -52,18 +52,18 @@ type finiteArgs struct {
 type weightsArgs struct {
 	out           ptr
 	seed          uint64
-	row, column   int64
+	_             [2]int64 // where in the tensor: whole ones are made
 	rows, columns int64
 	width         int64
 	scale, offset float32
 }
 
 type poolArgs struct {
-	out                               ptr
-	seed                              uint64
-	layer, blocks                     int64
-	kvHeads, allHeads, firstHead, per int32
-	scale                             float32
+	out                       ptr
+	seed                      uint64
+	layer, blocks             int64
+	kvHeads, allHeads, _, per int32 // no first head: all are here
+	scale                     float32
 }
 
 // bytesOf is an argument structure as C has it.

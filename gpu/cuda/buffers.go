@@ -32,33 +32,14 @@ type buffers struct {
 }
 
 func (b *buffers) allocate(m *machine, cfg *gpu.Config, l *layout) error {
-	g, t, r := cfg.Geometry, int64(cfg.MaxBatchedTokens), int64(cfg.MaxSeqs)
-	hidden, width := int64(g.Hidden), int64(g.Intermediate)
-	for _, part := range []struct {
-		what  string
-		at    *ptr
-		bytes int64
-	}{
-		{"the residual stream (--max-num-batched-tokens)", &b.x, 4 * t * hidden},
-		{"activations (--max-num-batched-tokens)", &b.h, 2 * max(t, r) * hidden},
-		{"activations (--max-num-batched-tokens)", &b.y, 2 * t * hidden},
-		{"activations (--max-num-batched-tokens)", &b.qkv, 2 * t * int64(g.QSize()+2*g.KVSize())},
-		{"activations (--max-num-batched-tokens)", &b.attn, 2 * t * int64(g.QSize())},
-		{"activations (--max-num-batched-tokens)", &b.gateUp, 4 * t * width},
-		{"activations (--max-num-batched-tokens)", &b.act, 2 * t * width},
-		{"logits (--max-num-seqs)", &b.logits, 4 * r * int64(g.Vocab)},
-		{"attention (--max-num-batched-tokens)", &b.partial, 4 * int64(l.itemsMax()) * int64(g.KVHeads) * tileRows * int64(g.HeadDim+2)},
-		{"sampled ids", &b.ids, 4 * r},
-		{"sampled ids", &b.sampled, 4 * r},
-		{"a flag", &b.bad, 4},
-		{"the step structure (--max-num-seqs, --max-model-len)", &b.step, 4 * int64(l.words)},
-	} {
+	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.ids, &b.sampled, &b.bad, &b.step}
+	for i, p := range parts(cfg, l) {
 		var err error
-		if *part.at, err = m.allocate(part.what, part.bytes); err != nil {
+		if *members[i], err = m.allocate(p.what, p.bytes); err != nil {
 			return err
 		}
 	}
-	return b.rotations(m, g.Rope, cfg.MaxModelLen)
+	return b.rotations(m, cfg.Geometry.Rope, cfg.MaxModelLen)
 }
 
 // rotations makes the cosines and sines of all positions. Angles are computed in float64 and only their cosine and sine are rounded.

@@ -33,7 +33,7 @@ failure nvrtc_failed(const char *call, int code) {
 }
 
 /* dlerror belongs to the thread, so it is read where the call was made. */
-static failure unopened(const char *file) { return refused(file, -1, dlerror()); }
+static failure unopened(void) { return refused("dlopen", -1, dlerror()); }
 
 static void found_at(void *symbol, char *where, size_t size) {
 	Dl_info info;
@@ -44,7 +44,7 @@ typedef int (*get_proc)(const char *name, void **function, int version, uint64_t
 
 failure open_driver(const char *file) {
 	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-	if (!library) return unopened(file);
+	if (!library) return unopened();
 	get_proc get;
 	*(void **)&get = dlsym(library, "cuGetProcAddress_v2");
 	if (!get) return refused("cuGetProcAddress_v2", -1, "the driver does not have it; CUDA 12.0 or later is needed");
@@ -69,7 +69,7 @@ failure open_driver(const char *file) {
 
 failure open_blas(const char *file, char *where, size_t size) {
 	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-	if (!library) return unopened(file);
+	if (!library) return unopened();
 #define TAKE_BLAS(name, params) TAKE(blas, name)
 	BLAS(TAKE_BLAS)
 	TAKE(blas, cublasLtGetVersion)
@@ -80,7 +80,7 @@ failure open_blas(const char *file, char *where, size_t size) {
 
 failure open_nvrtc(const char *file, char *where, size_t size) {
 	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-	if (!library) return unopened(file);
+	if (!library) return unopened();
 #define TAKE_NVRTC(name, params) TAKE(nvrtc, name)
 	NVRTC(TAKE_NVRTC)
 	TAKE(nvrtc, nvrtcGetErrorString)

@@ -11,14 +11,16 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"unsafe"
 )
 
-// LibraryDir is the environment variable that names the folder of the CUDA libraries where the loader does not find them.
-const LibraryDir = "FPM_CUDA_LIBDIR"
+// Names in the environment.
+const (
+	LibraryDir  = "FPM_CUDA_LIBDIR" // folder of the CUDA libraries where the loader does not find them
+	Synchronous = "FPM_CUDA_SYNC"   // 1: wait after each command, to find the one that fails
+)
 
 // Libraries is what was opened.
 type Libraries struct {
@@ -27,27 +29,41 @@ type Libraries struct {
 	NVRTC     string // version of the run-time compiler, such as "13.0"
 	BlasPath  string // where cuBLASLt was found
 	NVRTCPath string // where NVRTC was found
+
+	Synchronous bool // each command is waited for
 }
 
-// Open opens the CUDA libraries, once in a process. The error names the library or the function that is missing and what to do about it.
-var Open = sync.OnceValues(func() (*Libraries, error) {
-	l := &Libraries{}
+var opened struct {
+	sync.Once
+	libraries *Libraries
+	err       error
+}
+
+// Open opens the CUDA libraries, once in a process, as the environment says. The error names the library or the function that is missing and what to do
+// about it.
+func Open(getenv func(string) string) (*Libraries, error) {
+	opened.Do(func() { opened.libraries, opened.err = open(getenv) })
+	return opened.libraries, opened.err
+}
+
+func open(getenv func(string) string) (*Libraries, error) {
+	l := &Libraries{Synchronous: getenv(Synchronous) == "1"}
 	name := C.CString("libcuda.so.1")
 	defer C.free(unsafe.Pointer(name))
 	if err := check(C.open_driver(name)); err != nil {
-		return nil, fmt.Errorf("cuda: the NVIDIA driver cannot be used: %w; install a driver for CUDA 12.0 or later", err)
+		return nil, fmt.Errorf("cuda: no NVIDIA driver that can be used: %w; install one for CUDA 12.0 or later", err)
 	}
 	var version C.int
 	if C.driver_version(&version) == 0 {
 		l.Driver = int(version)
 	}
 	var err error
-	l.BlasPath, err = openFirst("cuBLASLt", []string{"libcublasLt.so.13", "libcublasLt.so.12"}, func(file, where *C.char) C.failure { return C.open_blas(file, where, pathSize) })
+	l.BlasPath, err = openFirst("cuBLASLt", getenv, []string{"libcublasLt.so.13", "libcublasLt.so.12"}, func(file, where *C.char) C.failure { return C.open_blas(file, where, pathSize) })
 	if err != nil {
 		return nil, err
 	}
 	l.CublasLt = int(C.blas_version())
-	l.NVRTCPath, err = openFirst("NVRTC", []string{"libnvrtc.so.13", "libnvrtc.so.12"}, func(file, where *C.char) C.failure { return C.open_nvrtc(file, where, pathSize) })
+	l.NVRTCPath, err = openFirst("NVRTC", getenv, []string{"libnvrtc.so.13", "libnvrtc.so.12"}, func(file, where *C.char) C.failure { return C.open_nvrtc(file, where, pathSize) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,17 +72,17 @@ var Open = sync.OnceValues(func() (*Libraries, error) {
 		l.NVRTC = fmt.Sprintf("%d.%d", major, minor)
 	}
 	return l, nil
-})
+}
 
 const pathSize = 1024
 
 // openFirst opens the first of several names that can be opened: in the folder that the environment names, by the loader, in the places of CUDA's
 // own installer and of Python packages.
-func openFirst(what string, names []string, open func(file, where *C.char) C.failure) (string, error) {
+func openFirst(what string, getenv func(string) string, names []string, open func(file, where *C.char) C.failure) (string, error) {
 	where := (*C.char)(C.malloc(pathSize))
 	defer C.free(unsafe.Pointer(where))
 	var tried []error
-	for _, path := range candidates(names) {
+	for _, path := range candidates(getenv, names) {
 		file := C.CString(path)
 		err := check(open(file, where))
 		C.free(unsafe.Pointer(file))
@@ -79,16 +95,16 @@ func openFirst(what string, names []string, open func(file, where *C.char) C.fai
 }
 
 // candidates are the paths and names under which a library is looked for, in order.
-func candidates(names []string) []string {
+func candidates(getenv func(string) string, names []string) []string {
 	var list []string
-	if dir := os.Getenv(LibraryDir); dir != "" {
+	if dir := getenv(LibraryDir); dir != "" {
 		for _, name := range names {
 			list = append(list, filepath.Join(dir, name))
 		}
 	}
 	list = append(list, names...)
 	patterns := []string{"/usr/local/cuda*/lib64"}
-	if env := os.Getenv("VIRTUAL_ENV"); env != "" {
+	if env := getenv("VIRTUAL_ENV"); env != "" {
 		patterns = append(patterns, filepath.Join(env, "lib/python3*/site-packages/nvidia/*/lib"))
 	}
 	for _, pattern := range patterns {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -64,14 +63,10 @@ type Engine struct {
 	broken   error
 }
 
-// New opens a GPU, compiles the kernels for it or reads what was compiled, makes weights and cache, and runs nothing yet. ordinal counts the visible
+// New takes libraries that are open, opens a GPU, compiles the kernels for it or reads what was compiled, makes weights and cache, and runs nothing yet. ordinal counts the visible
 // GPUs. What cannot be run is an error that matches gpu.ErrConfig.
-func New(cfg gpu.Config, ordinal int) (*Engine, error) {
+func New(cfg gpu.Config, libraries *Libraries, ordinal int) (*Engine, error) {
 	if err := validate(&cfg); err != nil {
-		return nil, err
-	}
-	libraries, err := Open()
-	if err != nil {
 		return nil, err
 	}
 	devices, err := Devices()
@@ -82,7 +77,7 @@ func New(cfg gpu.Config, ordinal int) (*Engine, error) {
 		return nil, fmt.Errorf("%w on GPU %d: %d are visible (CUDA_VISIBLE_DEVICES)", gpu.ErrConfig, ordinal, len(devices))
 	}
 	e := &Engine{cfg: cfg, device: devices[ordinal], libraries: libraries, gemms: map[gemmShape]C.int{}, programs: map[[2]int]*program{}, sampled: make([]bool, cfg.MaxSeqs)}
-	if e.machine, err = openMachine(ordinal); err != nil {
+	if e.machine, err = openMachine(ordinal, libraries.Synchronous); err != nil {
 		return nil, err
 	}
 	if err := e.prepare(); err != nil {
@@ -101,8 +96,7 @@ func (e *Engine) prepare() error {
 	if e.weights, err = loadWeights(e.machine, e.functions, g, e.cfg.Weights); err != nil {
 		return err
 	}
-	windows := slices.Compact(slices.Sorted(slices.Values(g.Windows)))
-	e.layout = newLayout(&e.cfg, windows, max(1, 4*e.device.Multiprocessors/g.KVHeads))
+	e.layout = newLayout(&e.cfg, windows(g), pieces(g, e.device.Multiprocessors))
 	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout); err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // needGPU skips a test on a machine without a GPU, unless the environment says that there must be one.
-func needGPU(t testing.TB) {
+func needGPU(t testing.TB) *Libraries {
 	t.Helper()
-	_, err := Open()
+	l, err := Open(os.Getenv)
 	if err == nil {
 		var devices []Device
 		if devices, err = Devices(); err == nil && len(devices) == 0 {
@@ -26,12 +26,13 @@ func needGPU(t testing.TB) {
 		}
 	}
 	if err == nil {
-		return
+		return l
 	}
 	if os.Getenv("FPM_REQUIRE_GPU") == "1" {
 		t.Fatal(err)
 	}
 	t.Skip(err)
+	return nil
 }
 
 const small = `"num_hidden_layers":2,"hidden_size":128,"intermediate_size":192,"vocab_size":307,"initializer_range":0.08,`
@@ -76,11 +77,11 @@ type pair struct {
 	worst float64
 }
 
-func newPair(t *testing.T, cfg gpu.Config) *pair {
+func newPair(t *testing.T, l *Libraries, cfg gpu.Config) *pair {
 	t.Helper()
 	p := &pair{t: t, next: 1}
 	var err error
-	if p.cuda, err = New(cfg, 0); err != nil {
+	if p.cuda, err = New(cfg, l, 0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -166,11 +167,11 @@ func ids(g *model.Geometry, seed, n int) []uint32 {
 
 // Prefill, chunked prefill, decode after both, and mixed steps give the reference's logits within bfloat16's error.
 func TestLogits(t *testing.T) {
-	needGPU(t)
+	l := needGPU(t)
 	for _, m := range models {
 		t.Run(m.name, func(t *testing.T) {
 			g := geometry(t, m.preset, m.overrides)
-			p := newPair(t, configuration(g))
+			p := newPair(t, l, configuration(g))
 			p.step(p.row(0, ids(g, 1, 70)))
 			p.step(p.row(1, ids(g, 2, 300)))
 			p.step(p.row(0, ids(g, 3, 500)), p.row(2, ids(g, 4, 1)), p.row(3, ids(g, 5, 33)))
@@ -185,11 +186,11 @@ func TestLogits(t *testing.T) {
 
 // Two runs of a shape are the same bit for bit, and a row without tokens continues with the id that was sampled.
 func TestRepeats(t *testing.T) {
-	needGPU(t)
+	l := needGPU(t)
 	g := geometry(t, models[0].preset, models[0].overrides)
 	var first []float32
 	for range 2 {
-		e, err := New(configuration(g), 0)
+		e, err := New(configuration(g), l, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,10 +224,10 @@ func TestRepeats(t *testing.T) {
 
 // Weights and cache that the device makes have the bits of those that the host makes.
 func TestRandomBits(t *testing.T) {
-	needGPU(t)
+	l := needGPU(t)
 	g := geometry(t, "qwen3-0.6b", `{`+small+`"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32}`)
 	cfg := configuration(g)
-	e, err := New(cfg, 0)
+	e, err := New(cfg, l, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,12 +264,12 @@ func TestRandomBits(t *testing.T) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	needGPU(b)
+	l := needGPU(b)
 	for _, c := range []struct{ batch, context int }{{1, 1024}, {16, 4096}, {64, 1024}} {
 		b.Run(fmt.Sprintf("%dx%d", c.batch, c.context), func(b *testing.B) {
 			g := geometry(b, "llama-3.1-8b", `{}`)
 			cfg := gpu.Config{Geometry: g, Weights: model.Random(5, g), Blocks: 6000, BlockSize: 16, MaxBatchedTokens: 2048, MaxSeqs: 64, MaxModelLen: 8192, Graph: gpu.GraphConfig{Mode: "NONE"}}
-			e, err := New(cfg, 0)
+			e, err := New(cfg, l, 0)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,6 +1,11 @@
 package cuda
 
-import "github.com/fpmrun/fpmrun/gpu"
+import (
+	"slices"
+
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
 
 // sampledID stands for the id that was sampled last in the token's slot.
 const sampledID = 0xffffffff
@@ -28,6 +33,12 @@ type layout struct {
 	tables    int // (rows, width), last, since only the rows in use are copied
 	words     int
 }
+
+// windows are the distinct windows of a model's layers.
+func windows(g *model.Geometry) []int { return slices.Compact(slices.Sorted(slices.Values(g.Windows))) }
+
+// pieces is how many items there should be for each KV head, so that all multiprocessors have several.
+func pieces(g *model.Geometry, multiprocessors int) int { return max(1, 4*multiprocessors/g.KVHeads) }
 
 func newLayout(cfg *gpu.Config, windows []int, pieces int) layout {
 	l := layout{windows: windows, pieces: pieces, tokens: cfg.MaxBatchedTokens, rows: cfg.MaxSeqs, blockSize: cfg.BlockSize,

@@ -9,7 +9,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
 )
 
@@ -23,9 +22,6 @@ type machine struct {
 	host   []unsafe.Pointer // pinned host memory
 	bytes  int64            // of device memory
 }
-
-// workspaceSize is cuBLASLt's own memory in bytes, as its documentation advises for Hopper.
-const workspaceSize = 32 << 20
 
 // Device is what the driver says of a GPU.
 type Device struct {
@@ -63,13 +59,22 @@ func Devices() ([]Device, error) {
 	}
 }
 
+// Free is a GPU's free memory in bytes.
+func Free(ordinal int) (int64, error) {
+	var free, total C.size_t
+	if err := check(C.device_memory(C.int(ordinal), &free, &total)); err != nil {
+		return 0, fmt.Errorf("cuda: memory of GPU %d: %w", ordinal, err)
+	}
+	return int64(free), nil
+}
+
 // noDevice is CUDA_ERROR_NO_DEVICE.
 const noDevice = 100
 
-func openMachine(ordinal int) (*machine, error) {
+func openMachine(ordinal int, synchronous bool) (*machine, error) {
 	m := &machine{c: (*C.machine)(C.calloc(1, C.sizeof_machine))}
 	m.c.workspace_size = workspaceSize
-	if os.Getenv("FPM_CUDA_SYNC") == "1" {
+	if synchronous {
 		m.c.synchronous = 1
 	}
 	if err := check(C.open_machine(m.c, C.int(ordinal))); err != nil {

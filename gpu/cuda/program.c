@@ -230,6 +230,18 @@ failure describe_device(int ordinal, int *count, char *name, int size, device_uu
 	return no_failure;
 }
 
+failure device_memory(int ordinal, size_t *free_bytes, size_t *total) {
+	int device;
+	void *context;
+	DRIVER_CALL(cuInit, 0);
+	DRIVER_CALL(cuDeviceGet, &device, ordinal);
+	DRIVER_CALL(cuDevicePrimaryCtxRetain, &context, device);
+	DRIVER_CALL(cuCtxSetCurrent, context);
+	DRIVER_CALL(cuMemGetInfo, free_bytes, total);
+	DRIVER_CALL(cuDevicePrimaryCtxRelease, device);
+	return no_failure;
+}
+
 failure memory_info(machine *m, size_t *free_bytes, size_t *total) {
 	ENTER;
 	DRIVER_CALL(cuMemGetInfo, free_bytes, total);

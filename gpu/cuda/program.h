@@ -41,6 +41,8 @@ typedef struct {
 /* What the driver says of a device: compute capability, multiprocessors and L2 bytes are the attributes. */
 failure describe_device(int ordinal, int *count, char *name, int size, device_uuid *uuid, int attributes[4], size_t *total);
 
+failure device_memory(int ordinal, size_t *free_bytes, size_t *total);
+
 failure open_machine(machine *m, int ordinal);
 failure close_machine(machine *m);
 

@@ -15,16 +15,20 @@ type Libraries struct{}
 
 // Device is what the driver says of a GPU.
 type Device struct {
-	Name   string
-	UUID   string
-	Memory int64 // bytes
+	Name            string
+	UUID            string
+	Multiprocessors int
+	Memory          int64 // bytes
 }
 
 // Open says that there is no CUDA in this build.
-func Open() (*Libraries, error) { return nil, errBuild }
+func Open(func(string) string) (*Libraries, error) { return nil, errBuild }
 
 // Devices says that there is no CUDA in this build.
 func Devices() ([]Device, error) { return nil, errBuild }
 
+// Free says that there is no CUDA in this build.
+func Free(int) (int64, error) { return 0, errBuild }
+
 // New says that there is no CUDA in this build.
-func New(gpu.Config, int) (gpu.Engine, error) { return nil, errBuild }
+func New(gpu.Config, *Libraries, int) (gpu.Engine, error) { return nil, errBuild }

@@ -1,0 +1,135 @@
+/* A driver, a cuBLASLt and an NVRTC in one library, without a GPU: memory is the host's, kernels and products are counted. What real ones punish
+ * ends the process: a call on a thread without the context, memory that is freed twice or not at all. FAKE_WITHOUT names a function that is missing,
+ * FAKE_FAIL one that fails in a step, FAKE_LIMIT bytes of device memory. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread void *current;
+static int contexts, blocks, hosts, launches;
+static size_t taken;
+static uint32_t *flag;
+
+static int die(const char *why) {
+	fprintf(stderr, "fake driver: %s\n", why);
+	exit(70);
+}
+static int fails(const char *name) {
+	const char *which = getenv("FAKE_FAIL");
+	return which && !strcmp(which, name) && launches > 0;
+}
+#define ON_CONTEXT \
+	if (!current) die(__func__)
+
+int cuInit(unsigned f) { return f ? 1 : 0; }
+int cuDriverGetVersion(int *v) { return *v = 13000, 0; }
+int cuGetErrorName(int code, const char **s) { return *s = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", 0; }
+int cuGetErrorString(int code, const char **s) { return *s = code ? "made up" : "none", 0; }
+int cuDeviceGetCount(int *n) { return *n = 1, 0; }
+int cuDeviceGet(int *d, int i) { return *d = 7, i != 0; }
+int cuDeviceGetName(char *s, int n, int d) { return snprintf(s, n, "Fake"), d != 7; }
+int cuDeviceGetUuid(char *u, int d) { return memset(u, 0xab, 16), d != 7; }
+int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 76 ? 0 : 4, d != 7; }
+int cuDeviceTotalMem(size_t *n, int d) { return *n = 1u << 30, d != 7; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { return contexts++, *c = &contexts, d != 7; }
+int cuDevicePrimaryCtxRelease(int d) {
+	if (--contexts == 0 && (blocks || hosts)) die("memory was not freed");
+	return d != 7;
+}
+int cuCtxSetCurrent(void *c) { return current = c, 0; }
+int cuMemGetInfo(size_t *f, size_t *t) { ON_CONTEXT; return *f = 900u << 20, *t = 1u << 30, 0; }
+int cuMemAlloc(uint64_t *p, size_t n) {
+	ON_CONTEXT;
+	const char *limit = getenv("FAKE_LIMIT");
+	if (limit && (taken += n) > strtoull(limit, 0, 10)) return 2;
+	void *m = 0;
+	if (posix_memalign(&m, 256, n)) return 2;
+	memset(m, 0xff, n);
+	blocks++;
+	*p = (uint64_t)m;
+	return 0;
+}
+int cuMemFree(uint64_t p) { ON_CONTEXT; return free((void *)p), blocks--, 0; }
+int cuMemHostAlloc(void **p, size_t n, unsigned f) { ON_CONTEXT; return hosts++, *p = calloc(1, n), f != 3; }
+int cuMemFreeHost(void *p) { ON_CONTEXT; return free(p), hosts--, 0; }
+int cuMemHostGetDevicePointer(uint64_t *d, void *p, unsigned f) { return *d = (uint64_t)p, f != 0; }
+int cuMemcpyHtoDAsync(uint64_t d, const void *s, size_t n, void *st) { ON_CONTEXT; return memcpy((void *)d, s, n), st == 0; }
+int cuMemcpyDtoHAsync(void *d, uint64_t s, size_t n, void *st) { ON_CONTEXT; return memcpy(d, (void *)s, n), st == 0; }
+int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { ON_CONTEXT; return memset((void *)d, v, n), st == 0; }
+int cuStreamCreate(void **s, unsigned f) { ON_CONTEXT; return *s = &blocks, f != 1; }
+int cuStreamDestroy(void *s) { ON_CONTEXT; return s == 0; }
+int cuStreamSynchronize(void *s) { ON_CONTEXT; return s == 0; }
+int cuStreamQuery(void *s) { ON_CONTEXT; return s == 0 ? 1 : fails("cuStreamQuery") ? 700 : 600; }
+int cuModuleLoadDataEx(void **m, const void *i, unsigned n, int *o, void **v) { ON_CONTEXT; return *m = (void *)i, !n || !o || !v || memcmp(i, "image", 5); }
+int cuModuleUnload(void *m) { return m == 0; }
+int cuModuleGetFunction(void **f, void *m, const char *name) { ON_CONTEXT; return *f = strdup(name), m == 0; }
+int cuFuncGetAttribute(int *v, int a, void *f) { return *v = 0, !a || !f; }
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, void *st, void **params, void **x) {
+	ON_CONTEXT;
+	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx < 1 || bx > 1024 || by != 1 || bz != 1 || sh || !st || !params || x) return 1;
+	if (!strcmp(f, "publish")) { /* ids, host, flag, step, rows */
+		launches++;
+		if (fails("cuLaunchKernel")) return 719;
+		if (fails("publish")) return 0; /* the device hangs */
+		uint64_t *a = params[0];
+		int rows = *(int *)&a[4];
+		memset((void *)a[1], 0, 4 * rows);
+		flag = (uint32_t *)a[2];
+		*flag = *(uint32_t *)a[3];
+	}
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	void *function;
+} table[] = {
+#define F(name) {#name, name}
+	F(cuInit), F(cuDriverGetVersion), F(cuGetErrorName), F(cuGetErrorString), F(cuDeviceGetCount), F(cuDeviceGet), F(cuDeviceGetName), F(cuDeviceGetUuid),
+	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
+	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
+	F(cuStreamDestroy), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuLaunchKernel),
+};
+int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status) {
+	const char *without = getenv("FAKE_WITHOUT");
+	*f = 0;
+	if (version < 2000 || version > 13000 || flags || !status) return 1;
+	if (without && !strcmp(without, name)) return 0;
+	for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+		if (!strcmp(table[i].name, name)) *f = table[i].function;
+	return 0;
+}
+
+int cublasLtCreate(void **h) { return *h = &launches, 0; }
+int cublasLtDestroy(void *h) { return h == 0; }
+int cublasLtMatmulDescCreate(void **d, int c, int s) { return *d = malloc(1), c != 68 || s != 0; }
+int cublasLtMatmulDescDestroy(void *d) { return free(d), 0; }
+int cublasLtMatmulDescSetAttribute(void *d, int a, const void *v, size_t n) { return !d || !a || !v || !n; }
+int cublasLtMatrixLayoutCreate(void **l, int t, uint64_t r, uint64_t c, int64_t ld) { return *l = malloc(1), (t != 0 && t != 14) || !c || ld < (int64_t)r; }
+int cublasLtMatrixLayoutDestroy(void *l) { return free(l), 0; }
+int cublasLtMatmulPreferenceCreate(void **p) { return *p = malloc(1), 0; }
+int cublasLtMatmulPreferenceDestroy(void *p) { return free(p), 0; }
+int cublasLtMatmulPreferenceSetAttribute(void *p, int a, const void *v, size_t n) { return !p || a != 1 || !v || n != 8; }
+int cublasLtMatmulAlgoGetHeuristic(void *h, void *d, void *a, void *b, void *c, void *e, void *p, int n, void *r, int *found) {
+	return memset(r, 0, 96), *found = 1, !h || !d || !a || !b || !c || !e || !p || n != 1;
+}
+int cublasLtMatmul(void *h, void *d, const void *al, uint64_t a, void *la, uint64_t b, void *lb, const void *be, uint64_t c, void *lc, uint64_t e, void *le, const void *g, uint64_t w, size_t n, void *s) {
+	ON_CONTEXT;
+	return !h || !d || !al || !a || !la || !b || !lb || !be || !c || !lc || !e || !le || !g || !w || !n || !s;
+}
+size_t cublasLtGetVersion(void) { return 130000; }
+const char *cublasLtGetStatusName(int code) { return code ? "CUBLAS_STATUS_FAKE" : "CUBLAS_STATUS_SUCCESS"; }
+
+int nvrtcVersion(int *a, int *b) { return *a = 13, *b = 0, 0; }
+int nvrtcCreateProgram(void **p, const char *s, const char *n, int h, const char **t, const char **m) { return *p = malloc(1), !s || !n || h || t || m; }
+int nvrtcDestroyProgram(void **p) { return free(*p), 0; }
+int nvrtcCompileProgram(void *p, int n, const char **o) {
+	const char *which = getenv("FAKE_FAIL");
+	return which && !strcmp(which, "builtins") ? 7 : which && !strcmp(which, "source") ? 6 : !p || !n || !o;
+}
+int nvrtcGetProgramLogSize(void *p, size_t *n) { return *n = 20, !p; }
+int nvrtcGetProgramLog(void *p, char *s) { return strcpy(s, "line 1: made up"), !p; }
+int nvrtcGetCUBINSize(void *p, size_t *n) { return *n = 6, !p; }
+int nvrtcGetCUBIN(void *p, char *s) { return memcpy(s, "image", 6), !p; }
+const char *nvrtcGetErrorString(int code) { return code == 7 ? "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" : "NVRTC_ERROR_COMPILATION"; }

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Checks the CUDA engine on a machine with a GPU, in stages that each take a few minutes and can run alone:
+#
+#   scripts/gpu-check.sh [--out FOLDER] STAGE...
+#
+#   door       driver and libraries open, the GPU is described, random weights and KV pool have the host's bits
+#   logits     prefill, chunks, decode and mixed steps of every family and head size against the CPU engine
+#   sanitizer  compute-sanitizer's memcheck, racecheck and initcheck over small shapes
+#   bench      eager decode steps of llama-3.1-8b with random weights
+#   evidence   fpmrun -np 1 fpmbench --engine cuda, its documents checked by fpmstat
+#   limits     a model and a pool that do not fit are refused before anything is allocated
+#   report     the table of all stages that were run
+#
+# Nothing is built here: it needs bin/cuda.test (make gpu-test), bin/fpmrun, bin/fpmbench and bin/fpmstat (make build). A stage leaves STAGE.log and a line
+# in stages.jsonl in the folder (default gpu-results).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=gpu-results
+if [ "${1:-}" = --out ]; then
+  out=${2:?--out needs a folder}
+  shift 2
+fi
+[ $# -gt 0 ] || { sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//'; exit 2; }
+mkdir -p "$out"
+for program in cuda.test fpmrun fpmbench fpmstat; do
+  [ -x "bin/$program" ] || { echo "gpu-check: bin/$program is missing; run make build gpu-test where Go is, and bring bin along" >&2; exit 1; }
+done
+export FPM_REQUIRE_GPU=1
+commit=$(git describe --always --dirty 2>/dev/null || bin/fpmbench --version | awk '{print $NF}')
+failed=0
+
+tests() { bin/cuda.test -test.v -test.run "$1"; }
+
+sanitizer() {
+  command -v compute-sanitizer >/dev/null || { echo "SKIPPED: compute-sanitizer is not installed"; return 0; }
+  local status=0 tool
+  for tool in memcheck racecheck initcheck; do
+    echo "== $tool"
+    if ! compute-sanitizer --tool "$tool" --error-exitcode 9 bin/cuda.test -test.run 'TestLogits/(llama|mistral)' >"$out/$tool.log" 2>&1; then status=1; fi
+    if grep -q 'not supported\|Failed to initialize' "$out/$tool.log"; then
+      echo "SKIPPED: $(grep -m1 'not supported\|Failed to initialize' "$out/$tool.log")"
+    else
+      grep 'SUMMARY' "$out/$tool.log" || echo "no summary: see $tool.log"
+      grep -E 'error|hazard|Uninitialized|at [A-Za-z_0-9]+\(|at [a-z_]+\+' "$out/$tool.log" | sed 's/=========//' | sort | uniq -c | sort -rn | head -8
+    fi
+  done
+  return $status
+}
+
+evidence() {
+  rm -rf "$out/run"
+  bin/fpmrun -np 1 fpmbench --engine cuda --model llama-3.1-8b --mode decode --max-num-seqs 64 --max-model-len 8192 --kv-blocks 20000 \
+    --decode-max-batch-size-samples 4 --decode-max-kv-read-token-samples 4 --output-path "$out/run/benchmark.json"
+  bin/fpmstat check "$out/run/benchmark.json"
+}
+
+# refused EXPECTED... -- COMMAND...: the command must end with status 2 and say each of the words.
+refused() {
+  local words=() text status=0
+  while [ "$1" != -- ]; do words+=("$1"); shift; done
+  shift
+  text=$("$@" 2>&1) || status=$?
+  echo "$text"
+  [ "$status" = 2 ] || { echo "exit status $status, want 2"; return 1; }
+  for word in "${words[@]}"; do
+    grep -qF -- "$word" <<<"$text" || { echo "want \"$word\" in the message"; return 1; }
+  done
+}
+
+limits() {
+  refused "131.4 GiB" --gpu-memory-utilization -- bin/fpmbench --engine cuda --model llama-3.1-70b
+  refused --kv-blocks "room for" -- bin/fpmbench --engine cuda --model llama-3.1-8b --kv-blocks 90000000
+  bin/fpmbench --engine cuda --model llama-3.1-8b --dry-run
+}
+
+report() {
+  echo "| stage | result | seconds | commit |"
+  echo "|---|---|---|---|"
+  sed 's/.*"stage":"\([^"]*\)","result":"\([^"]*\)","seconds":\([0-9]*\),"commit":"\([^"]*\)".*/| \1 | \2 | \3 | \4 |/' "$out/stages.jsonl"
+}
+
+for stage in "$@"; do
+  case $stage in
+    door) run=(tests 'TestRandomBits|TestRepeats') ;;
+    logits) run=(tests TestLogits) ;;
+    bench) run=(bin/cuda.test -test.run '^$' -test.bench Decode -test.benchtime 30x) ;;
+    sanitizer | evidence | limits) run=("$stage") ;;
+    report) report; continue ;;
+    *) echo "gpu-check: unknown stage $stage; want door, logits, sanitizer, bench, evidence, limits or report" >&2; exit 2 ;;
+  esac
+  begin=$SECONDS
+  result=passed
+  ("${run[@]}") >"$out/$stage.log" 2>&1 || { result=failed; failed=1; }
+  printf '{"stage":"%s","result":"%s","seconds":%d,"commit":"%s"}\n' "$stage" "$result" $((SECONDS - begin)) "$commit" >>"$out/stages.jsonl"
+  echo "$stage: $result"
+  grep -E 'worst row|ns/op|SUMMARY|SKIPPED|FAIL|error|want' "$out/$stage.log" | cut -c1-160 | tail -20 || true
+done
+exit $failed
