@@ -133,6 +133,49 @@ crash() {
   grep -Eq '^fpmrun: rank [1-7] .*(exited|killed)' err && fail "a victim is named as a cause"
 }
 
+# nodes RANKS COMMAND...: the job on two nodes, both of them here; other is the fpmrun of node 1.
+nodes() {
+  local flags="--timeout 60 --nnodes 2 --rendezvous 127.0.0.1:$port --token-file token -np $1"
+  shift
+  FPM_STRESS=$mark fpmrun $flags --node-rank 1 "$@" >out1 2>err1 </dev/null &
+  other=$!
+  job fpmrun $flags --node-rank 0 "$@"
+}
+# both WANT WANT: the statuses of both nodes, and what is left.
+both() {
+  wait "$pid" 2>/dev/null
+  local status=$?
+  wait "$other" 2>/dev/null
+  check "$1 $2" "$status $?"
+}
+kill_node0() {
+  nodes 4 sh -c "$ranks"
+  wait_for up0 up1 up2 up3
+  kill -9 "$pid"
+  both 137 1
+}
+kill_node1() {
+  nodes 4 sh -c "$ranks"
+  wait_for up0 up1 up2 up3
+  kill -9 "$other"
+  both 1 137
+  grep -q '^fpmrun: node 1 .*was lost' err || fail "node 1 is not named"
+}
+kill_node1_keeper() {
+  nodes 4 sh -c "$ranks"
+  wait_for up0 up1 up2 up3
+  kill -9 "$(pgrep -P "$other")"
+  both 1 1
+}
+crash_node1() {
+  nodes 8 launchprog join 7:crash barrier
+  both 137 137
+  grep -q '^fpmrun: rank 7 .*was killed by signal 9' err || fail "rank 7 is not named"
+  grep -Eq '^fpmrun: rank [0-6] .*(exited|killed)' err && fail "a victim is named as a cause"
+}
+(umask 077; head -c 32 /dev/urandom | base64 >token)
+port=$((20000 + RANDOM % 10000))
+
 each "kill -9 of fpmrun" kill_fpmrun
 each "kill -9 of the keeper" kill_keeper
 each "kill -9 of a rank" kill_rank
@@ -141,6 +184,10 @@ each "interrupt during the start" interrupt_start
 each "closed stdout" closed_stdout
 each "full disk" full_disk
 each "rank 0 crashes while 7 wait" crash
+each "two nodes: kill -9 of node 0" kill_node0
+each "two nodes: kill -9 of node 1" kill_node1
+each "two nodes: kill -9 of node 1's keeper" kill_node1_keeper
+each "two nodes: rank 7 crashes while 7 wait" crash_node1
 
 way="fpmrun -np 64 true"
 slowest=0
