@@ -29,6 +29,8 @@ type AgentConfig struct {
 	Environ  []string          // of the ranks
 	Siblings string            // see Options.Siblings
 	Wait     time.Duration     // how long the head may take to answer; 0 is 2 min
+
+	progress time.Duration // see progressInterval
 }
 
 // agent runs the ranks of one node for a head.
@@ -62,6 +64,9 @@ func (e *RefusedError) Error() string { return e.Reason }
 // as Run does.
 func Serve(ctx context.Context, cfg AgentConfig, stderr io.Writer) (status int, err error) {
 	a := &agent{AgentConfig: cfg, orders: make(chan toAgent), gone: make(chan struct{}), signals: make(chan os.Signal, 16), stderr: stderr}
+	if a.progress == 0 {
+		a.progress = progressInterval
+	}
 	for _, sig := range watched {
 		if !signal.Ignored(sig) || sig == syscall.SIGPIPE {
 			signal.Notify(a.signals, sig)
@@ -123,89 +128,6 @@ func statusOf(err error) int {
 		return 128 + int(stopped.sig)
 	}
 	return 1
-}
-
-// connect looks for the head, and tries again until it answers.
-func (a *agent) connect(ctx context.Context) (net.Conn, error) {
-	wait := a.Wait
-	if wait == 0 {
-		wait = defaultGather
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	p := collective.Peering{Token: a.Token, RunID: peeringRun}
-	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		conn, err := dialAny(ctx, p, a.Heads, a.Node)
-		var op *net.OpError
-		switch {
-		case err == nil:
-			return conn, nil
-		case errors.Is(err, collective.ErrToken):
-			return nil, fmt.Errorf("node 0 at %s: %w", a.Heads[0], err)
-		case !errors.As(err, &op) && !errors.Is(err, io.EOF) && ctx.Err() == nil:
-			return nil, fmt.Errorf("node 0 at %s: %w", a.Heads[0], err)
-		}
-		retry := time.NewTimer(pause)
-		select {
-		case <-retry.C:
-		case sig := <-a.signals:
-			if s := sig.(syscall.Signal); ends(s) {
-				retry.Stop()
-				return nil, interrupted{s}
-			}
-		case <-ctx.Done():
-			retry.Stop()
-			return nil, fmt.Errorf("node 0 does not answer at %s within %v: %w", a.Heads[0], wait, err)
-		}
-	}
-}
-
-// stagger is how long an address may take before the next one is tried beside it.
-const stagger = 250 * time.Millisecond
-
-// dialAny connects to the first address that answers. The error is that of the address that came farthest.
-func dialAny(ctx context.Context, p collective.Peering, addresses []string, number int) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	results := make(chan result, len(addresses))
-	for i, address := range addresses {
-		go func() {
-			first := time.NewTimer(time.Duration(i) * stagger)
-			defer first.Stop()
-			select {
-			case <-first.C:
-			case <-ctx.Done():
-				results <- result{err: ctx.Err()}
-				return
-			}
-			conn, err := p.DialPeer(ctx, address, number)
-			results <- result{conn, err}
-		}()
-	}
-	var failed error
-	for i := range addresses {
-		r := <-results
-		if r.err == nil {
-			cancel()
-			go func() { // others that answered as well
-				for range len(addresses) - i - 1 {
-					if other := <-results; other.conn != nil {
-						_ = other.conn.Close()
-					}
-				}
-			}()
-			return r.conn, nil
-		}
-		var op *net.OpError
-		if failed == nil || errors.Is(r.err, collective.ErrToken) || errors.As(failed, &op) && !errors.As(r.err, &op) && ctx.Err() == nil {
-			failed = r.err
-		}
-	}
-	return nil, failed
 }
 
 // serve follows the head's orders to the end of the job.
@@ -331,7 +253,7 @@ func (a *agent) lay(m *lay) (toHead, error) {
 // meetAt is the address of this node that the ranks meet on: that of the interface that was asked for, else the one that the head
 // sees, else, where head and agent share a host, what the head says.
 func (a *agent) meetAt(told string) (string, error) {
-	if iface := a.options.Iface; iface != "" {
+	if iface := a.options.iface(); iface != "" {
 		host, err := env.AddressOn(iface)
 		if err != nil {
 			return "", fmt.Errorf("--iface %s: %w", iface, err)

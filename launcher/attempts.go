@@ -38,7 +38,7 @@ func Run(ctx context.Context, p *Plan, s Streams) End {
 }
 
 // Lead runs a job over several nodes, as their head: it waits until agents of all other nodes are here, plans the job with them, and
-// goes on as Run does. Options of one node only are an error.
+// goes on as Run does. o.Nodes says how many there are and how they find this one; this one must be node 0.
 func Lead(ctx context.Context, o Options, s Streams) End {
 	c := newSession(s)
 	defer c.restore()

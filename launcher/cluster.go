@@ -40,6 +40,7 @@ type cluster struct {
 	serving sync.WaitGroup // of connections
 	refused sync.WaitGroup // farewells
 	say     func(string)   // a line for people
+	every   time.Duration  // that those who wait hear who is missing
 
 	mu       sync.Mutex
 	unproven map[string]error // host -> why its last connection was refused
@@ -57,7 +58,7 @@ func newCluster(ctx context.Context, o Options, say func(string)) (*cluster, err
 	if err != nil {
 		return nil, fmt.Errorf("--rendezvous %s: %w", o.Nodes.Rendezvous, err)
 	}
-	c := &cluster{options: o, nodes: make([]*remote, o.Nodes.Nodes), ln: ln, inbox: make(chan letter), over: make(chan struct{}), say: say, unproven: map[string]error{}}
+	c := &cluster{options: o, nodes: make([]*remote, o.Nodes.Nodes), ln: ln, inbox: make(chan letter), over: make(chan struct{}), say: say, every: progressInterval, unproven: map[string]error{}}
 	c.serving.Go(func() {
 		collective.Peering{Token: o.Nodes.Token, RunID: peeringRun}.ServePeers(ctx, ln, func(conn net.Conn, _ int) { c.newRemote(conn) }, func(from net.Addr, err error) {
 			host, _, _ := net.SplitHostPort(from.String())
@@ -137,8 +138,14 @@ var errOver = errors.New("time is over")
 
 // await reads letters until take says that it has what it waits for.
 func (c *cluster) await(ctx context.Context, s *session, limit <-chan time.Time, take func(letter) (bool, error)) error {
+	progress := time.NewTicker(c.every)
+	defer progress.Stop()
 	for {
 		select {
+		case <-progress.C:
+			if names := c.absentNames(); names != "" {
+				c.say(fmt.Sprintf("waiting for %s of %d at %s", names, c.options.Nodes.Nodes, c.ln.Addr()))
+			}
 		case l := <-c.inbox:
 			if done, err := take(l); done || err != nil {
 				return err
@@ -183,17 +190,9 @@ func (c *cluster) gather(ctx context.Context, s *session) error {
 // missing names the nodes that did not come.
 func (c *cluster) missing(wait time.Duration) error {
 	n := c.options.Nodes
-	var names []string
-	for _, i := range c.absent() {
-		names = append(names, strconv.Itoa(i))
-	}
-	noun := "node"
-	if len(names) > 1 {
-		noun = "nodes"
-	}
-	text := fmt.Sprintf("%s %s of %d did not come to %s within %v", noun, joinWords(names), n.Nodes, c.ln.Addr(), wait)
+	text := fmt.Sprintf("%s of %d did not come to %s within %v", c.absentNames(), n.Nodes, c.ln.Addr(), wait)
 	if !n.Step {
-		text += fmt.Sprintf("; start the same command there with --node-rank %s", names[0])
+		text += fmt.Sprintf("; start the same command there with --node-rank %d", c.absent()[0])
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,6 +200,21 @@ func (c *cluster) missing(wait time.Duration) error {
 		text += fmt.Sprintf("; a connection from %s did not prove that it has the token (%v)", host, err)
 	}
 	return errors.New(text)
+}
+
+// absentNames is node 1, or nodes 1, 2 and 3; "" when none is absent.
+func (c *cluster) absentNames() string {
+	var names []string
+	for _, i := range c.absent() {
+		names = append(names, strconv.Itoa(i))
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "node " + names[0]
+	}
+	return "nodes " + joinWords(names)
 }
 
 // joinWords is "1, 2 and 3".

@@ -195,9 +195,9 @@ func (c *cluster) layOut(ctx context.Context, s *session, o Options, at *machine
 			return nil, unfit(err)
 		}
 		host := c.address()
-		if o.Iface != "" {
-			if host, err = env.AddressOn(o.Iface); err != nil {
-				return nil, unfit(fmt.Errorf("--iface %s: %w", o.Iface, err))
+		if iface := o.iface(); iface != "" {
+			if host, err = env.AddressOn(iface); err != nil {
+				return nil, unfit(fmt.Errorf("--iface %s: %w", iface, err))
 			}
 		}
 		if ports, err = reserve(host); err != nil {
@@ -241,6 +241,14 @@ func (c *cluster) layOut(ctx context.Context, s *session, o Options, at *machine
 		}
 	}
 	return p, nil
+}
+
+// iface is the interface, or network, that the ranks meet on, by flag or variable; "" is by route.
+func (o *Options) iface() string {
+	if o.Iface != "" {
+		return o.Iface
+	}
+	return lookup(merge(o.Environ, o.Env), env.KeyIface)
 }
 
 // address is an address of the head that other nodes have reached it at, one that is not the host's own where there is any.

@@ -36,7 +36,7 @@ func Preview(o Options) (*Plan, error) {
 // PreviewStep is the plan of a job that a Slurm step starts: the command that starts the agents, and the ranks of all nodes, as far as
 // they can be known without looking at the nodes.
 func PreviewStep(o Options) (*Plan, error) {
-	heads, err := Heads(o.Iface, "PORT")
+	heads, err := Heads(o.iface(), "PORT")
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func startStep(o *Options, head net.Addr, stderr io.Writer) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	heads, err := Heads(o.Iface, port)
+	heads, err := Heads(o.iface(), port)
 	if err != nil {
 		return nil, err
 	}
