@@ -196,7 +196,7 @@ func (t *attempt) finish(end *ending) (*ending, error) {
 	if err != nil {
 		t.answer(toHead{Failed: &failure{Status: 1, Text: err.Error()}}, nil)
 	}
-	t.answer(toHead{Done: true}, nil)
+	_ = t.link.sendLast(toHead{Done: true}) // a link that has ended is seen where orders are read
 	return end, nil
 }
 

@@ -13,7 +13,9 @@ import (
 
 // A link is the one connection between the head of a job and the agent of a node, authenticated before it comes here. It
 // carries JSON messages, heartbeats, and any number of flows: byte streams in one direction each, every one of which holds at most
-// flowWindow bytes on its way, so that a stream that nobody takes holds up no other and no message.
+// flowWindow bytes on its way, so that a stream that nobody takes holds up no other and no message. Messages go before data, so that
+// neither do streams that fill a slow network; but what a rank says on its standard error, which its end is explained
+// with, keeps its place among them.
 //
 // A frame is its kind (1 byte), the flow (4 bytes, 0 but for data and credit), a length (4 bytes), all little endian, and
 // as many bytes; a credit has its number where the length stands and no bytes.
@@ -54,7 +56,8 @@ type link struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // something below did
-	waiting [][]byte  // frames to write
+	urgent  [][]byte  // frames to write
+	waiting [][]byte  // frames to write when none is urgent
 	writing bool      // earlier ones are being written
 	credit  map[uint32]int
 	unwant  map[uint32]bool // flows that the other side does not want any more
@@ -80,6 +83,7 @@ type arriving struct {
 func newLink(conn net.Conn, message func(text []byte)) *link {
 	l := &link{conn: conn, credit: map[uint32]int{}, unwant: map[uint32]bool{}, coming: map[uint32]*arriving{}, heard: time.Now(), gone: make(chan struct{})}
 	l.changed.L = &l.mu
+	holdBack(conn)
 	l.done.Go(l.write)
 	l.done.Go(l.beat)
 	l.done.Go(func() {
@@ -132,7 +136,12 @@ func (l *link) farewell(m any) {
 }
 
 // send queues a message. On a link that has ended it is dropped, which whoever reads messages is told.
-func (l *link) send(m any) error {
+func (l *link) send(m any) error { return l.say(m, &l.urgent) }
+
+// sendLast queues a message behind all data.
+func (l *link) sendLast(m any) error { return l.say(m, &l.waiting) }
+
+func (l *link) say(m any, queue *[][]byte) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -142,12 +151,21 @@ func (l *link) send(m any) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue(frameMessage, 0, len(text), text)
+	l.add(queue, frameMessage, 0, len(text), text)
 	return nil
 }
 
-// queue adds a frame; l.mu is held.
+// queue adds a frame that is no message; l.mu is held.
 func (l *link) queue(kind byte, flow uint32, n int, body []byte) {
+	queue := &l.urgent
+	if kind == frameData && flow&3 != stderrFlow {
+		queue = &l.waiting
+	}
+	l.add(queue, kind, flow, n, body)
+}
+
+// add adds a frame to a queue; l.mu is held.
+func (l *link) add(queue *[][]byte, kind byte, flow uint32, n int, body []byte) {
 	if l.err != nil {
 		return
 	}
@@ -155,19 +173,33 @@ func (l *link) queue(kind byte, flow uint32, n int, body []byte) {
 	frame[0] = kind
 	binary.LittleEndian.PutUint32(frame[1:], flow)
 	binary.LittleEndian.PutUint32(frame[5:], uint32(n))
-	l.waiting = append(l.waiting, append(frame, body...))
+	*queue = append(*queue, append(frame, body...))
 	l.changed.Broadcast()
 }
+
+// batch is what is to be written next: what is urgent, and a little of the rest; l.mu is held.
+func (l *link) batch() net.Buffers {
+	frames, size := l.urgent, 0
+	l.urgent = nil
+	for len(l.waiting) > 0 && size < 2*flowChunk {
+		size += len(l.waiting[0])
+		frames, l.waiting = append(frames, l.waiting[0]), l.waiting[1:]
+	}
+	return frames
+}
+
+// pending reports whether frames wait; l.mu is held.
+func (l *link) pending() bool { return len(l.urgent)+len(l.waiting) > 0 }
 
 // write writes what is queued.
 func (l *link) write() {
 	for {
 		l.mu.Lock()
-		for len(l.waiting) == 0 && l.err == nil {
+		for !l.pending() && l.err == nil {
 			l.changed.Wait()
 		}
-		frames, over := net.Buffers(l.waiting), l.err != nil
-		l.waiting, l.writing = nil, !over
+		frames, over := l.batch(), l.err != nil
+		l.writing = !over
 		l.mu.Unlock()
 		if over {
 			return
@@ -187,7 +219,7 @@ func (l *link) write() {
 func (l *link) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for (len(l.waiting) > 0 || l.writing) && l.err == nil {
+	for (l.pending() || l.writing) && l.err == nil {
 		l.changed.Wait()
 	}
 }
@@ -206,7 +238,7 @@ func (l *link) beat() {
 		}
 		last = now
 		silent := now.Sub(l.heard) > silence
-		if len(l.waiting) == 0 {
+		if !l.pending() {
 			l.queue(frameBeat, 0, 0, nil)
 		}
 		l.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -125,6 +126,36 @@ func TestLinkFlows(t *testing.T) {
 	close(slow.open)
 	if got, err := io.ReadAll(slowly); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d bytes (%v) of the slow flow, want %d", len(got), err, len(want))
+	}
+}
+
+// A message goes before data that waits, but not before what a rank said on its standard error; a last message comes after
+// everything.
+func TestLinkOrder(t *testing.T) {
+	l := &link{credit: map[uint32]int{}}
+	l.changed.L = &l.mu
+	l.mu.Lock()
+	l.queue(frameData, flowOf(0, 1, 1), 3, []byte("out"))
+	l.queue(frameData, flowOf(0, 1, stderrFlow), 3, []byte("err"))
+	l.mu.Unlock()
+	if err := errors.Join(l.sendLast("done"), l.send("exit")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for l.pending() {
+		for _, frame := range l.batch() {
+			got = append(got, string(frame[frameHead:]))
+		}
+	}
+	if want := []string{"err", `"exit"`, "out", `"done"`}; !slices.Equal(got, want) {
+		t.Errorf("written in the order %q, want %q", got, want)
+	}
+	// Much data is written in small parts, between which what is urgent finds its place.
+	for range 10 {
+		l.queue(frameData, flowOf(0, 1, 1), flowChunk, make([]byte, flowChunk))
+	}
+	if n := len(l.batch()); n > 2 {
+		t.Errorf("%d pieces of data at once, want 2", n)
 	}
 }
 

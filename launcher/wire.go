@@ -119,6 +119,9 @@ type sights struct {
 	Ranks  []sight `json:"ranks"`
 }
 
+// stderrFlow is the number of a rank's standard error among its flows.
+const stderrFlow = 2
+
 // flowOf numbers the flow of a rank's standard input (0), output (1) or error (2) in an attempt.
 func flowOf(attempt, rank, stream int) uint32 {
 	return uint32(attempt)<<18 | uint32(rank)<<2 | uint32(stream)

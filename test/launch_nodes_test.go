@@ -173,25 +173,57 @@ func TestTwoHosts(t *testing.T) {
 	}
 }
 
-// The cable is cut while the ranks are in a collective operation: the node is named as the cause, not a rank that could not
-// go on, and each side stops its ranks.
+// The cable is cut, or one end loses its address so that packets vanish without a word, while the ranks are in a collective operation: the node is
+// named as the cause, not a rank that could not go on, and each side stops its ranks.
 func TestTwoHostsCableCut(t *testing.T) {
 	prog, err := launchprog()
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, failure := range []string{"ip link set cable down", "ip addr del " + sides4[1] + " dev cable"} {
+		t.Run(failure, func(t *testing.T) {
+			c := newCable(t, sides4)
+			words := []string{"-np", "2", "--stdin", "none", prog, "join", "barrier", "0:touch=up0", "1:touch=up1", "spin"}
+			agent, head := c.start(1, words...), c.start(0, words...)
+			c.up(2)
+			c.run(1, failure)
+			c.wait(head, 1)
+			c.wait(agent, 1)
+			if last := lastLine(head.stderr.String()); !regexp.MustCompile(`^fpmrun: node 1 \(host .*\) was lost: nothing came from it for 4s; its rank 1 with it$`).MatchString(last) {
+				t.Errorf("the cause is %q, want node 1", last)
+			}
+			if last := lastLine(agent.stderr.String()); last != "fpmrun: the head of the job was lost: nothing came from it for 4s" {
+				t.Errorf("the agent says %q, want that the head was lost", last)
+			}
+			c.nothingLeft()
+		})
+	}
+}
+
+// On a slow network that output fills, the end of a rank is told before the output that waits, and with the rank's last line.
+func TestTwoHostsSlowCable(t *testing.T) {
 	c := newCable(t, sides4)
-	words := []string{"-np", "2", "--stdin", "none", prog, "join", "barrier", "0:touch=up0", "1:touch=up1", "spin"}
+	for side := range 2 {
+		if out, err := exec.Command("ip", "netns", "exec", c.names[side], "tc", "qdisc", "add", "dev", "cable", "root", "tbf", "rate", "4mbit", "burst", "16kb", "latency", "400ms").CombinedOutput(); err != nil {
+			t.Skipf("no slow cable here: %s", out)
+		}
+	}
+	// Rank 2 is alone on the other side, and fails while what it printed is on its way: 4 MB take 8 s.
+	words := []string{"-np", "3", "--stdin", "none", "--kill-grace", "0.1", "sh", "-c", `case $FPM_RANK in
+		2) head -c 4000000 /dev/zero | tr '\0' x & until [ -e full ]; do sleep 0.05; done; echo no luck >&2; exit 7 ;;
+		*) : >up$FPM_RANK; exec sleep 100 ;; esac`}
 	agent, head := c.start(1, words...), c.start(0, words...)
 	c.up(2)
-	c.run(1, "ip link set cable down")
-	c.wait(head, 1)
-	c.wait(agent, 1)
-	if last := lastLine(head.stderr.String()); !regexp.MustCompile(`^fpmrun: node 1 \(host .*\) was lost: nothing came from it for 4s; its rank 1 with it$`).MatchString(last) {
-		t.Errorf("the cause is %q, want node 1", last)
+	if err := os.WriteFile(filepath.Join(c.dir, "full"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	if last := lastLine(agent.stderr.String()); last != "fpmrun: the head of the job was lost: nothing came from it for 4s" {
-		t.Errorf("the agent says %q, want that the head was lost", last)
+	c.wait(head, 7)
+	c.wait(agent, 7)
+	if last := lastLine(head.stderr.String()); !strings.HasSuffix(last, ": no luck") || !strings.Contains(last, "rank 2 (pid") {
+		t.Errorf("the cause is %q, want rank 2 with its last line", last)
+	}
+	if n := head.stdout.Len(); n >= 4000000 {
+		t.Errorf("all %d bytes of output came before the end of the rank was known", n)
 	}
 	c.nothingLeft()
 }
