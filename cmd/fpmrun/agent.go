@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,11 +45,17 @@ func runAgent(ctx context.Context, args, environ []string, stdin *os.File, stdou
 			if heads == "" || !nodes.Given {
 				return exit.AsUsage(errors.New("agents are started by fpmrun; by hand type fpmrun --nnodes N --node-rank R and the program"))
 			}
+			addresses := strings.Split(heads, ",")
+			for _, address := range addresses {
+				if _, _, err := net.SplitHostPort(address); err != nil {
+					return exit.AsUsage(fmt.Errorf("--head %s: want HOST:PORT, or [V6]:PORT", address))
+				}
+			}
 			token, err := bufio.NewReader(stdin).ReadString('\n')
 			if err != nil {
 				return exit.AsUsage(fmt.Errorf("no secret on standard input: %w", err))
 			}
-			cfg := launcher.AgentConfig{Node: node.Value, Nodes: nodes.Value, Heads: strings.Split(heads, ","), Token: []byte(strings.TrimSpace(token)), Build: version, Environ: environ}
+			cfg := launcher.AgentConfig{Node: node.Value, Nodes: nodes.Value, Heads: addresses, Token: []byte(strings.TrimSpace(token)), Build: version, Environ: environ}
 			if self, err := os.Executable(); err == nil {
 				cfg.Siblings = filepath.Dir(self)
 			}

@@ -32,7 +32,7 @@ Failure and end
   --restarts N           start all ranks again, at most N times, after a failure
   --timeout D            stop the job after D, status 124
   --kill-grace D         from --kill-signal NAME (TERM) to SIGKILL (10s)
-  --join-timeout D       that ranks may take to find each other (2m)
+  --join-timeout D       that nodes and ranks may take to find each other (2m)
 Several nodes
   --via WORD             srun: on those of the Slurm allocation (auto), or local
   --nnodes N --node-rank R --rendezvous HOST:PORT --token-file FILE
