@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/fpmrun/fpmrun/gpu"
@@ -19,27 +18,39 @@ import (
 // inFake is set in a copy of the test program whose CUDA libraries are the fake ones.
 const inFake = "FPM_TEST_FAKE_CUDA"
 
-// fakeLibraries builds the fake libraries once and returns their folder.
-var fakeLibraries = sync.OnceValues(func() (string, error) {
+// fakeLibraries builds the fake libraries for kernels of a head size, once, and returns their folder. All kernels are in it, compiled for the CPU.
+func fakeLibraries(t *testing.T, headSize int) string {
+	t.Helper()
+	compiler := os.Getenv("CXX")
+	if compiler == "" {
+		compiler = "g++"
+	}
+	if _, err := exec.LookPath(compiler); err != nil {
+		t.Skip("no C++ compiler for the fake CUDA libraries: ", err)
+	}
+	if dir := fakes[headSize]; dir != "" {
+		return dir
+	}
 	dir, err := os.MkdirTemp("", "fake-cuda-")
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "gcc"
-	}
+	fakes[headSize] = dir
 	library := filepath.Join(dir, "libcuda.so.1")
-	if text, err := exec.Command(compiler, "-shared", "-fPIC", "-O1", "-o", library, "testdata/fake.c").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, text)
+	build := exec.Command(compiler, "-shared", "-fPIC", "-O2", "-w", fmt.Sprintf("-DHEAD_SIZE=%d", headSize), "-o", library, "testdata/fake.cc")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
 	}
 	for _, name := range []string{"libcublasLt.so.13", "libnvrtc.so.13"} {
 		if err := os.Symlink("libcuda.so.1", filepath.Join(dir, name)); err != nil {
-			return "", err
+			t.Fatal(err)
 		}
 	}
-	return dir, nil
-})
+	return dir
+}
+
+// fakes are the folders of the libraries that were built, by head size.
+var fakes = map[int]string{}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(inFake) != "" {
@@ -49,8 +60,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	status := m.Run()
-	if dir, err := fakeLibraries(); err == nil {
-		_ = os.RemoveAll(dir) // of the temporary folder
+	for _, dir := range fakes {
+		_ = os.RemoveAll(dir) // in the temporary folder
 	}
 	os.Exit(status)
 }
@@ -106,16 +117,19 @@ func (failing) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 // fake runs fakeRun in a process of its own.
 func fake(t *testing.T, environ ...string) string {
 	t.Helper()
-	dir, err := fakeLibraries()
-	if err != nil {
-		t.Skip("no fake CUDA libraries: ", err)
-	}
+	return inFakeProcess(t, 32, nil, append([]string{inFake + "=1"}, environ...)...)
+}
+
+// inFakeProcess runs this test program once more, with the fake libraries.
+func inFakeProcess(t *testing.T, headSize int, args []string, environ ...string) string {
+	t.Helper()
+	dir := fakeLibraries(t, headSize)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), inFake+"=1", "LD_LIBRARY_PATH="+dir, "XDG_CACHE_HOME="+t.TempDir())
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "XDG_CACHE_HOME="+t.TempDir())
 	cmd.Env = append(cmd.Env, environ...)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
@@ -139,6 +153,19 @@ func TestProgram(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The kernels, compiled for the CPU and run by fibers, give the CPU engine's logits, in each head size that they treat differently. That threads of a block
+// wait in different places ends the process.
+func TestEmulatedKernels(t *testing.T) {
+	for head, models := range map[int]string{32: "llama|mistral|qwen", 80: "head_80,", 256: "head_256,"} {
+		t.Run(fmt.Sprintf("head size %d", head), func(t *testing.T) {
+			got := inFakeProcess(t, head, []string{"-test.v", "-test.short", "-test.run", "(TestLogits|TestRandomBits)/(" + models + ")"}, "FPM_REQUIRE_GPU=1")
+			if !strings.Contains(got, "worst row") {
+				t.Errorf("no model was run: %s", got)
+			}
+		})
 	}
 }
 

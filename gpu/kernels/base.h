@@ -8,12 +8,12 @@ typedef long long i64;
 
 #define DEVICE static __device__ __forceinline__
 
+#ifndef HOST_PRIMITIVES // the tests have their own, to run the kernels on a CPU
 DEVICE float as_float(u32 bits) {
 	float f;
 	asm("mov.b32 %0, %1;" : "=f"(f) : "r"(bits));
 	return f;
 }
-DEVICE float to_float(bf16 v) { return as_float((u32)v << 16); }
 DEVICE bf16 to_bf16(float v) {
 	bf16 r;
 	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(v));
@@ -54,6 +54,14 @@ DEVICE int lane_xor(int v, int mask) {
 }
 // What the lanes of a warp did before is seen by all of them after.
 DEVICE void warp_fence() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
+// What was written before is seen by the host before what is written after.
+DEVICE void system_fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+DEVICE void store_release(u32 *at, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory"); }
+#endif
+
+DEVICE float to_float(bf16 v) { return as_float((u32)v << 16); }
+
 DEVICE float warp_sum(float v) {
 	for (int m = 16; m > 0; m >>= 1) v += lane_xor(v, m);
 	return v;

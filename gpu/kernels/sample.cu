@@ -41,9 +41,9 @@ struct publish_args {
 
 extern "C" __global__ void publish(const publish_args a) {
 	for (int i = threadIdx.x; i < a.rows; i += blockDim.x) a.host[i] = a.ids[i];
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
+	system_fence();
 	__syncthreads();
-	if (threadIdx.x == 0) asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(a.flag), "r"(*a.step) : "memory");
+	if (threadIdx.x == 0) store_release(a.flag, *a.step);
 }
 
 struct finite_args {

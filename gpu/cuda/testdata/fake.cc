@@ -1,15 +1,32 @@
-/* A driver, a cuBLASLt and an NVRTC in one library, without a GPU: memory is the host's, kernels and products are counted. What real ones punish
+/* A driver, a cuBLASLt and an NVRTC in one library, without a GPU: memory is the host's, kernels are emulated, products are computed one value after the other. What real ones punish
  * ends the process: a call on a thread without the context, memory that is freed twice or not at all. FAKE_WITHOUT names a function that is missing,
  * FAKE_FAIL one that fails in a step, FAKE_LIMIT bytes of device memory. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "emulate.h"
+
+#include "../../kernels/base.h"
+
+#include "../../kernels/layer.cu"
+
+#include "../../kernels/attention.cu"
+
+#include "../../kernels/sample.cu"
+
+#include "../../kernels/random.cu"
+
+extern "C" {
+
+static const struct {
+	const char *name;
+	void (*body)(const void *args);
+} emulated[] = {
+#define KERNEL(name) {#name, [](const void *args) { name(*(const name##_args *)args); }}
+	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool),
+	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }}, {"combine", [](const void *args) { combine(*(const attention_args *)args); }},
+};
 
 static __thread void *current;
 static int contexts, blocks, hosts, launches;
 static size_t taken;
-static uint32_t *flag;
 
 static int die(const char *why) {
 	fprintf(stderr, "fake driver: %s\n", why);
@@ -68,24 +85,21 @@ int cuFuncGetAttribute(int *v, int a, void *f) { return *v = 0, !a || !f; }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, void *st, void **params, void **x) {
 	ON_CONTEXT;
 	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx < 1 || bx > 1024 || by != 1 || bz != 1 || sh || !st || !params || x) return 1;
-	if (!strcmp(f, "publish")) { /* ids, host, flag, step, rows */
+	if (!strcmp((char *)f, "publish")) {
 		launches++;
 		if (fails("cuLaunchKernel")) return 719;
 		if (fails("publish")) return 0; /* the device hangs */
-		uint64_t *a = params[0];
-		int rows = *(int *)&a[4];
-		memset((void *)a[1], 0, 4 * rows);
-		flag = (uint32_t *)a[2];
-		*flag = *(uint32_t *)a[3];
 	}
-	return 0;
+	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
+		if (!strcmp(emulated[i].name, (char *)f)) return run_grid(emulated[i].body, params[0], index3{gx, gy, gz}, bx), 0;
+	return 500; /* not found */
 }
 
 static const struct {
 	const char *name;
 	void *function;
 } table[] = {
-#define F(name) {#name, name}
+#define F(name) {#name, (void *)name}
 	F(cuInit), F(cuDriverGetVersion), F(cuGetErrorName), F(cuGetErrorString), F(cuDeviceGetCount), F(cuDeviceGet), F(cuDeviceGetName), F(cuDeviceGetUuid),
 	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
 	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
@@ -103,10 +117,24 @@ int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags,
 
 int cublasLtCreate(void **h) { return *h = &launches, 0; }
 int cublasLtDestroy(void *h) { return h == 0; }
-int cublasLtMatmulDescCreate(void **d, int c, int s) { return *d = malloc(1), c != 68 || s != 0; }
+struct product {
+	const bf16 *bias;
+};
+struct matrix {
+	int type;
+	uint64_t rows, columns;
+};
+int cublasLtMatmulDescCreate(void **d, int c, int s) { return *d = calloc(1, sizeof(product)), c != 68 || s != 0; }
 int cublasLtMatmulDescDestroy(void *d) { return free(d), 0; }
-int cublasLtMatmulDescSetAttribute(void *d, int a, const void *v, size_t n) { return !d || !a || !v || !n; }
-int cublasLtMatrixLayoutCreate(void **l, int t, uint64_t r, uint64_t c, int64_t ld) { return *l = malloc(1), (t != 0 && t != 14) || !c || ld < (int64_t)r; }
+int cublasLtMatmulDescSetAttribute(void *d, int a, const void *v, size_t n) {
+	if (a == 8) memcpy(&((product *)d)->bias, v, n);
+	return !d || !a || !v || !n;
+}
+int cublasLtMatrixLayoutCreate(void **l, int t, uint64_t r, uint64_t c, int64_t ld) {
+	matrix *m = (matrix *)malloc(sizeof *m);
+	*m = matrix{t, r, c};
+	return *l = m, (t != 0 && t != 14) || !c || ld != (int64_t)r;
+}
 int cublasLtMatrixLayoutDestroy(void *l) { return free(l), 0; }
 int cublasLtMatmulPreferenceCreate(void **p) { return *p = malloc(1), 0; }
 int cublasLtMatmulPreferenceDestroy(void *p) { return free(p), 0; }
@@ -116,7 +144,19 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *d, void *a, void *b, void *c, 
 }
 int cublasLtMatmul(void *h, void *d, const void *al, uint64_t a, void *la, uint64_t b, void *lb, const void *be, uint64_t c, void *lc, uint64_t e, void *le, const void *g, uint64_t w, size_t n, void *s) {
 	ON_CONTEXT;
-	return !h || !d || !al || !a || !la || !b || !lb || !be || !c || !lc || !e || !le || !g || !w || !n || !s;
+	if (!h || !d || *(float *)al != 1 || *(float *)be != 0 || c != e || lc != le || !g || !w || !n || !s) return 7;
+	const matrix *weights = (matrix *)la, *in = (matrix *)lb, *out = (matrix *)le;
+	if (weights->rows != in->rows || out->rows != weights->columns || out->columns != in->columns) return 7;
+	const bf16 *x = (bf16 *)b, *y = (bf16 *)a, *bias = ((product *)d)->bias;
+	for (uint64_t t = 0; t < out->columns; t++)
+		for (uint64_t j = 0; j < out->rows; j++) {
+			float sum = 0;
+			for (uint64_t k = 0; k < in->rows; k++) sum += to_float(x[t * in->rows + k]) * to_float(y[j * in->rows + k]);
+			if (bias) sum += to_float(bias[j]);
+			if (out->type == 0) ((float *)e)[t * out->rows + j] = sum;
+			else ((bf16 *)e)[t * out->rows + j] = to_bf16(sum);
+		}
+	return 0;
 }
 size_t cublasLtGetVersion(void) { return 130000; }
 const char *cublasLtGetStatusName(int code) { return code ? "CUBLAS_STATUS_FAKE" : "CUBLAS_STATUS_SUCCESS"; }
@@ -133,3 +173,4 @@ int nvrtcGetProgramLog(void *p, char *s) { return strcpy(s, "line 1: made up"), 
 int nvrtcGetCUBINSize(void *p, size_t *n) { return *n = 6, !p; }
 int nvrtcGetCUBIN(void *p, char *s) { return memcpy(s, "image", 6), !p; }
 const char *nvrtcGetErrorString(int code) { return code == 7 ? "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" : "NVRTC_ERROR_COMPILATION"; }
+}
