@@ -6,7 +6,7 @@ import "github.com/fpmrun/fpmrun/gpu"
 const (
 	tileRows = 16  // query rows of a tile: new tokens times query heads of a KV head
 	keyStep  = 64  // keys between two corrections of the running softmax
-	pieceMin = 256 // keys of a piece of a tile, at least
+	pieceMin = 128 // keys of a piece of a tile, at least
 )
 
 // tile is a run of new tokens of one row that is attended together, as the kernel has it.

@@ -37,8 +37,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const attention_
 	__shared__ __align__(16) float q[TILE][HEAD_SIZE];
 	__shared__ float p[TILE][KEYS];
 	__shared__ float top[TILE], sum[TILE], correct[TILE];
+	__shared__ const bf16 *cached[KEYS]; // where the keys of a step begin
 	const int group = a.heads / a.kv_heads, kv = blockIdx.y, tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
 	const int count = a.counts[1];
+	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE; // from a key to its value
 	constexpr int COLUMNS = (HEAD_SIZE + THREADS - 1) / THREADS;
 
 	for (int i = blockIdx.x; i < count; i += gridDim.x) {
@@ -64,7 +66,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const attention_
 				float s[TILE / 2] = {};
 				if (key < it.end) {
 					i64 block = table[key / a.block_size];
-					const bf16 *k = a.cache + (((block * 2 + 0) * a.kv_heads + kv) * a.block_size + key % a.block_size) * HEAD_SIZE;
+					const bf16 *k = a.cache + ((block * 2 * a.kv_heads + kv) * a.block_size + key % a.block_size) * HEAD_SIZE;
+					if (half == 0) cached[tid] = k;
 					for (int d = 0; d < HEAD_SIZE; d += 8) {
 						uint4 w = *(const uint4 *)(k + d);
 						float x[8] = {as_float(w.x << 16), as_float(w.x & 0xffff0000u), as_float(w.y << 16), as_float(w.y & 0xffff0000u),
@@ -103,10 +106,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const attention_
 #pragma unroll
 					for (int r = 0; r < TILE; r++) acc[r][c] *= correct[r];
 					int last = min(KEYS, it.end - begin);
+#pragma unroll 8
 					for (int j = 0; j < last; j++) {
-						int key = begin + j;
-						i64 block = table[key / a.block_size];
-						float v = to_float(a.cache[(((block * 2 + 1) * a.kv_heads + kv) * a.block_size + key % a.block_size) * HEAD_SIZE + d]);
+						float v = to_float(cached[j][to_value + d]);
 #pragma unroll
 						for (int r = 0; r < TILE; r++) acc[r][c] += p[r][j] * v;
 					}
