@@ -1,4 +1,4 @@
-// Command fpmstat reads benchmark artifacts: check, merge, show.
+// Command fpmstat reads benchmark artifacts: check, merge, show, diff.
 package main
 
 import (

@@ -25,7 +25,7 @@ var version = "unknown"
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:                      "fpmstat",
-		Usage:                     "read, check and merge forward-pass benchmark artifacts",
+		Usage:                     "read, check, merge and compare forward-pass benchmark artifacts",
 		Version:                   version,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
@@ -33,10 +33,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
-		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand()},
+		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand(), diffCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usage("unknown command %q; commands are check, merge and show", c.Args().First())
+				return usage("unknown command %q; commands are check, merge, show and diff", c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
