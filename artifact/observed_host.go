@@ -164,10 +164,21 @@ func settings(head map[string]any, engineHost any) map[string]map[string]any {
 			all[aspect][key] = value
 		}
 	}
+	all[configKey] = map[string]any{}
+	if config, ok := head["config"].(map[string]any); ok {
+		for key, value := range config {
+			if key != "output_path" {
+				all[configKey]["config."+key] = value
+			}
+		}
+	}
 	if engineHost != nil {
 		all[AspectEngine][engineHostKey] = engineHost
 	}
 	return all
 }
 
-const engineHostKey = "fpmrun.engine_host"
+const (
+	engineHostKey = "fpmrun.engine_host"
+	configKey     = "config" // what was asked for; of no aspect
+)

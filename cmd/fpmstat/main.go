@@ -1,4 +1,4 @@
-// Command fpmstat reads benchmark artifacts: check, merge, show, diff.
+// Command fpmstat reads benchmark artifacts: check, merge, show, diff, qualify.
 package main
 
 import (
