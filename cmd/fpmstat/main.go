@@ -1,4 +1,4 @@
-// Command fpmstat reads benchmark artifacts: check, merge, show, diff, qualify.
+// Command fpmstat reads benchmark artifacts: check, merge, show, diff, qualify, export.
 package main
 
 import (

@@ -33,10 +33,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
-		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand(), diffCommand(), qualifyCommand()},
+		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand(), diffCommand(), qualifyCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usage("unknown command %q; commands are check, merge, show, diff and qualify", c.Args().First())
+				return usage("unknown command %q; commands are check, merge, show, diff, qualify and export", c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
