@@ -21,7 +21,6 @@ type attempt struct {
 	live    map[int]int  // rank -> pid
 	joined  map[int]bool // ranks whose join was told
 	outputs sync.WaitGroup
-	over    chan struct{} // closed when nobody listens to the keeper any more
 }
 
 // run starts the node's ranks and tells the head what happens to them, until it says that the attempt is over. It returns the
@@ -38,7 +37,7 @@ func (a *agent) run(ctx context.Context, d *departure) (*ending, error) {
 		a.answer(toHead{Failed: &failure{Status: 1, Text: err.Error()}}, nil)
 		return nil, nil //nolint:nilerr // the head is told and ends the attempt
 	}
-	t := &attempt{agent: a, job: j, viewer: viewer{j.folder, map[int]time.Duration{}}, live: map[int]int{}, joined: map[int]bool{}, over: make(chan struct{})}
+	t := &attempt{agent: a, job: j, viewer: viewer{j.folder, map[int]time.Duration{}}, live: map[int]int{}, joined: map[int]bool{}}
 	t.forward()
 	end, err := t.loop(ctx, d.Events)
 	if err == nil {
@@ -67,7 +66,6 @@ func (t *attempt) forward() {
 
 // loop passes on what keeper and head say, until the head says that the attempt is over.
 func (t *attempt) loop(ctx context.Context, events bool) (*ending, error) {
-	notices, lost := t.listen(t.over)
 	var joins <-chan time.Time
 	if events {
 		ticker := time.NewTicker(joinInterval)
@@ -76,11 +74,14 @@ func (t *attempt) loop(ctx context.Context, events bool) (*ending, error) {
 	}
 	for {
 		select {
-		case n := <-notices:
-			t.notice(n, events)
-		case err := <-lost:
-			lost = nil
-			t.keeperLost(err)
+		case <-t.told.some:
+			list, lost := t.told.take()
+			for _, n := range list {
+				t.notice(n, events)
+			}
+			if lost != nil {
+				t.keeperLost(lost)
+			}
 		case m := <-t.orders:
 			if m.Finish || m.End != nil {
 				return m.End, nil
@@ -164,7 +165,6 @@ func (t *attempt) keeperLost(err error) {
 
 // finish kills what is left, sends the rest of the output, and says that the node is done.
 func (t *attempt) finish(end *ending) (*ending, error) {
-	close(t.over)
 	_ = send(t.conn, order{Finish: true})
 	keeper := t.keeper.Wait()
 	sent := make(chan struct{})
@@ -202,11 +202,6 @@ func (t *attempt) finish(end *ending) (*ending, error) {
 
 // abort kills everything that is here: the keeper does so when its socket is closed.
 func (t *attempt) abort() {
-	select {
-	case <-t.over:
-	default:
-		close(t.over)
-	}
 	_ = t.cleanUp()     // what cannot be removed is removed by the keeper
 	_ = t.keeper.Wait() // it says why it ended
 }

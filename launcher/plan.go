@@ -73,6 +73,9 @@ func (o Options) lay(at *machine.Placement, l layout, runID string) (*Plan, erro
 	for _, s := range o.Segments {
 		local += s.Ranks
 	}
+	if err := o.room(l, local); err != nil {
+		return nil, err
+	}
 	var err error
 	if o.Topology != (env.Topology{}) {
 		if p.Topology, err = o.Topology.Resolve(world); err != nil {

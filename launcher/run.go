@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +26,6 @@ type watch struct {
 	began   time.Time
 	host    string
 	outputs sync.WaitGroup
-	over    chan struct{} // closed when nobody listens to the keeper any more
 	lines   chan string   // of the launcher's own, on their way to stderr
 	said    chan struct{} // closed when all of them are printed
 
@@ -55,7 +53,7 @@ type watch struct {
 
 func newWatch(j *job, c *session) *watch {
 	w := &watch{job: j, session: c, began: time.Now(), live: map[int]int{}, left: len(j.plan.Ranks), joined: map[int]bool{}, viewer: viewer{j.folder, map[int]time.Duration{}}, askings: map[int]*asking{}, blamed: map[int]int{}, gone: map[int]bool{},
-		over: make(chan struct{}), lines: make(chan string, maxLines), said: make(chan struct{}), grace: &limit{}}
+		lines: make(chan string, maxLines), said: make(chan struct{}), grace: &limit{}}
 	var err error
 	if w.host, err = os.Hostname(); err != nil {
 		w.host = "unknown"
@@ -77,7 +75,6 @@ func (w *watch) copyOutput() {
 
 // loop handles what happens until no rank is left.
 func (w *watch) loop(ctx context.Context) {
-	notices, lost := w.notices()
 	o := &w.plan.options
 	if o.Status > 0 {
 		ticker := time.NewTicker(o.Status)
@@ -93,13 +90,17 @@ func (w *watch) loop(ctx context.Context) {
 	done := ctx.Done()
 	for w.left > 0 {
 		select {
-		case n := <-notices:
-			w.notice(n)
+		case <-w.told.some:
+			list, lost := w.told.take()
+			for _, n := range list {
+				w.notice(n)
+			}
+			if lost != nil && w.left > 0 {
+				w.keeperLost(lost)
+				return
+			}
 		case l := <-w.letters():
 			w.letter(l)
-		case err := <-lost:
-			w.keeperLost(err)
-			return
 		case sig := <-w.signals:
 			w.signal(sig.(syscall.Signal))
 		case <-w.window:
@@ -123,32 +124,6 @@ func (w *watch) loop(ctx context.Context) {
 		}
 	}
 	w.decide()
-}
-
-// notices decodes what the keeper says. lost gets one error when the keeper is gone.
-func (w *watch) notices() (<-chan notice, <-chan error) {
-	return w.listen(w.over)
-}
-
-// listen decodes what the keeper says until over is closed.
-func (j *job) listen(over <-chan struct{}) (<-chan notice, <-chan error) {
-	notices, lost := make(chan notice), make(chan error, 1)
-	go func() {
-		in := json.NewDecoder(j.conn)
-		for {
-			var n notice
-			if err := in.Decode(&n); err != nil {
-				lost <- err
-				return
-			}
-			select {
-			case notices <- n:
-			case <-over:
-				return
-			}
-		}
-	}()
-	return notices, lost
 }
 
 func (w *watch) notice(n notice) {
@@ -280,7 +255,6 @@ func (w *watch) keeperLost(err error) {
 
 // finish collects what is left and says how the job ended.
 func (w *watch) finish() End {
-	close(w.over)
 	var late []letter
 	printed := make(chan struct{})
 	go func() {

@@ -21,6 +21,7 @@ type job struct {
 	ports   []*reservation
 	keeper  *exec.Cmd
 	conn    *net.UnixConn // to the keeper
+	told    *told         // what the keeper says
 	stdout  *sink
 	stderr  *sink
 	room    *spill     // for what they do not take
@@ -114,7 +115,7 @@ func (j *job) startKeeper() error {
 	if err := keeper.Start(); err != nil {
 		return fmt.Errorf("launcher: start the keeper: %w", err)
 	}
-	j.keeper = keeper
+	j.keeper, j.told = keeper, listen(j.conn)
 	return nil
 }
 
