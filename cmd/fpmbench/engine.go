@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/gpu"
@@ -57,7 +58,7 @@ func (o *options) graph(engine string) (gpu.GraphConfig, error) {
 	g := gpu.GraphConfig{Mode: o.graphMode.Value, Sizes: o.captureSizes}
 	if engine != sim.Name {
 		if g.Mode != "" && g.Mode != "NONE" || len(g.Sizes) > 0 {
-			return g, fmt.Errorf("--cudagraph-mode %s, --cudagraph-capture-sizes %s: the %s engine has no graphs; drop them or use NONE", g.Mode, o.captureSizes.String(), engine)
+			return g, fmt.Errorf("--cudagraph-mode %s, --cudagraph-capture-sizes %s: the %s engine has no graphs; drop them or use NONE", g.Mode, o.captureSizes.String(), strings.ToUpper(engine))
 		}
 		return gpu.GraphConfig{Mode: "NONE"}, nil
 	}
