@@ -17,7 +17,7 @@ func TestKilledWorker(t *testing.T) {
 		t.Run(fmt.Sprintf("rank%d", victim), func(t *testing.T) {
 			dir := t.TempDir()
 			writePoints(t, filepath.Join(dir, "points.json"), 4000)
-			const rank = `echo $$ >pid$FPM_RANK; exec fpmbench --model tiny-moe --dp 2 --tp 2 --expert-parallel --points-file points.json --output-path out/benchmark.json`
+			const rank = `echo $$ >pid$FPM_RANK; exec fpmbench --model tiny-moe --mode decode --dp 2 --tp 2 --expert-parallel --points-file points.json --output-path out/benchmark.json`
 			cmd := command(t, dir, "fpmrun", "-np", "4", "sh", "-c", rank)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {

@@ -57,8 +57,11 @@ func (o *options) limits(engine string, g *model.Geometry, tp int, d *device) er
 func (o *options) graph(engine string) (gpu.GraphConfig, error) {
 	g := gpu.GraphConfig{Mode: o.graphMode.Value, Sizes: o.captureSizes}
 	if engine != sim.Name {
-		if g.Mode != "" && g.Mode != "NONE" || len(g.Sizes) > 0 {
-			return g, fmt.Errorf("--cudagraph-mode %s, --cudagraph-capture-sizes %s: the %s engine has no graphs; drop them or use NONE", g.Mode, o.captureSizes.String(), strings.ToUpper(engine))
+		if g.Mode != "" && g.Mode != "NONE" {
+			return g, fmt.Errorf("--cudagraph-mode %s: the %s engine has no graphs; drop it or use NONE", g.Mode, strings.ToUpper(engine))
+		}
+		if len(g.Sizes) > 0 {
+			return g, fmt.Errorf("--cudagraph-capture-sizes %s: the %s engine has no graphs; drop it", o.captureSizes.String(), strings.ToUpper(engine))
 		}
 		return gpu.GraphConfig{Mode: "NONE"}, nil
 	}

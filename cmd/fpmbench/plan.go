@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/fpmrun/fpmrun/artifact"
@@ -49,7 +50,7 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	if from := graph.Uncovered(o.maxSeqs.Value); from > 0 {
 		p.log.Warn("decode batches run without a graph: no capture covers them", "from", from, "to", o.maxSeqs.Value)
 	}
-	manifest, err := p.manifest(o)
+	manifest, err := p.manifest(o, id.Rank)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +60,11 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	}
 	if text == nil && o.content.Value != artifact.ContentRandom {
 		return nil, fmt.Errorf("--prefill-content %s: %s", o.content.Value, reason)
+	}
+	if o.serve != "" {
+		if _, err := serveAddress(o.serve); err != nil {
+			return nil, err
+		}
 	}
 	sample := func(name string) int { return o.samples[name].Value }
 	pl := &plan{engine: engine, device: device, model: o.modelName(), geometry: geometry, topology: topology}
@@ -87,12 +93,15 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	if pl.grid, err = bench.Plan(&pl.bench); err != nil {
 		return nil, err
 	}
+	if len(pl.grid.MissingPhases) > 0 && !o.dryRun {
+		return nil, o.nothingToMeasure(pl.grid.MissingPhases)
+	}
 	pl.weights, err = o.openWeights(geometry, p.log)
 	return pl, err
 }
 
-// manifest reads the points file, if one was given, and warns of repeated coordinates.
-func (p *program) manifest(o *options) (*artifact.Manifest, error) {
+// manifest reads the points file, if one was given; rank 0 warns of repeated coordinates.
+func (p *program) manifest(o *options, rank int) (*artifact.Manifest, error) {
 	if o.pointsFile == "" {
 		return nil, nil
 	}
@@ -105,10 +114,29 @@ func (p *program) manifest(o *options) (*artifact.Manifest, error) {
 		return nil, fmt.Errorf("--points-file %q: %w", o.pointsFile, err)
 	}
 	repeats, err := m.Repeats()
-	for _, message := range repeats {
-		p.log.Warn(message)
+	if rank == 0 {
+		for _, message := range repeats {
+			p.log.Warn(message)
+		}
 	}
 	return m, err
+}
+
+// nothingToMeasure says what to change when a phase has no point: the result of such a run could not be merged, nor used.
+func (o *options) nothingToMeasure(phases []string) error {
+	what := strings.Join(phases, " and ")
+	if o.pointsFile == "" {
+		return fmt.Errorf("--mode %s: no %s point fits the limits; raise --max-model-len, --kv-blocks or --max-num-batched-tokens, or choose another --mode", o.mode.Value, what)
+	}
+	err := fmt.Errorf("--points-file %q: no %s point, and --mode %s measures them", o.pointsFile, what, o.mode.Value)
+	if o.mode.Value == "agg" && len(phases) == 1 {
+		other := artifact.Prefill
+		if phases[0] == artifact.Prefill {
+			other = artifact.Decode
+		}
+		return fmt.Errorf("%w; add some, or type --mode %s", err, other)
+	}
+	return fmt.Errorf("%w; add some", err)
 }
 
 // supported refuses what no engine here can run.

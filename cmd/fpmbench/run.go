@@ -14,6 +14,7 @@ import (
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/rank/bench"
 )
@@ -69,7 +70,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		DisableSliceFlagSeparator: true,
 		Flags:                     flags,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+		OnUsageError:              mistake.Handler,
 		Commands:                  []*cli.Command{p.tokenize(os.Stdin)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

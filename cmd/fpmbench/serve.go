@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,19 +21,36 @@ type server struct {
 	failed  chan error
 }
 
-// listen opens the address of --serve before any work is done, so that one that is taken ends the run at once. A port alone is one of the
-// loopback interface.
-func listen(ctx context.Context, address string) (*server, error) {
+// serveAddress is the address that --serve means. A port alone is one of the loopback interface.
+func serveAddress(given string) (string, error) {
+	address := given
 	if !strings.Contains(address, ":") {
 		address = ":" + address
 	}
-	if strings.HasPrefix(address, ":") {
-		address = "127.0.0.1" + address
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--serve %s: want PORT or HOST:PORT, with a port from 0 to 65535", given)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// listen opens the address of --serve before any work is done, so that one that is taken ends the run at once.
+func listen(ctx context.Context, address string) (*server, error) {
+	given := address
+	address, err := serveAddress(given)
+	if err != nil {
+		return nil, err
 	}
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--serve: %w", err)
+		return nil, fmt.Errorf("--serve %s: %w", given, err)
 	}
 	s := &server{metrics: bench.NewMetricsServer(), address: l.Addr().String(), failed: make(chan error, 1)}
 	s.http = http.Server{Handler: s.metrics, ReadHeaderTimeout: 10 * time.Second}

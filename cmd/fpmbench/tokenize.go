@@ -12,6 +12,7 @@ import (
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 	"github.com/fpmrun/fpmrun/rank/text"
 	"github.com/fpmrun/fpmrun/rank/tokenizer"
 )
@@ -21,9 +22,11 @@ func (p *program) tokenize(stdin io.Reader) *cli.Command {
 	var path, dataset, out string
 	var most int
 	return &cli.Command{
-		Name:      "tokenize",
-		Usage:     "encode a data set into a token pool, or lines of JSON strings into lines of token ids",
-		UsageText: "fpmbench tokenize --tokenizer FILE --dataset FILE --output FILE\nfpmbench tokenize --tokenizer FILE <strings.jsonl",
+		Name:            "tokenize",
+		HideHelpCommand: true,
+		OnUsageError:    mistake.Handler,
+		Usage:           "encode a data set into a token pool, or lines of JSON strings into lines of token ids",
+		UsageText:       "fpmbench tokenize --tokenizer FILE --dataset FILE --output FILE\nfpmbench tokenize --tokenizer FILE <strings.jsonl",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tokenizer", Destination: &path, Usage: "`FILE` tokenizer.json of the model"},
 			&cli.StringFlag{Name: "dataset", Destination: &dataset, Usage: "`FILE` of conversations in the form of ShareGPT"},

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 	"github.com/fpmrun/fpmrun/collective"
 	"github.com/fpmrun/fpmrun/rank"
 )
@@ -45,7 +46,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		Writer:         stdout,
 		ErrWriter:      stderr,
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+		OnUsageError:   mistake.Handler,
 		Action: func(c *cli.Context) error {
 			names := c.Args().Slice()
 			if len(names) == 0 {

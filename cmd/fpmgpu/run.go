@@ -14,6 +14,7 @@ import (
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 )
 
 // version is set when the program is built.
@@ -64,18 +65,18 @@ func run(args []string, lib library, stdin io.Reader, stdout, stderr io.Writer) 
 		ErrWriter:       stderr,
 		HideHelpCommand: true,
 		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+		OnUsageError:    mistake.Handler,
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "one line for the driver, each GPU and each MIG device", Flags: []cli.Flag{limit}, HideHelpCommand: true,
-				OnUsageError: func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+				OnUsageError: mistake.Handler,
 				Action: func(*cli.Context) error {
 					return ask(func(out *json.Encoder) error { return list(lib, out) })
 				},
 			},
 			{
 				Name: "sample", Usage: "clocks, power, temperature and throttle reasons", HideHelpCommand: true,
-				OnUsageError: func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+				OnUsageError: mistake.Handler,
 				Flags: []cli.Flag{limit,
 					&cli.StringSliceFlag{Name: "gpu", Destination: &gpus, Usage: "only the GPU with this `UUID`; default all"},
 					&cli.GenericFlag{Name: "count", Value: &count, Usage: "`N` samples"},

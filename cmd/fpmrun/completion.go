@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 )
 
 // completionUsage is what a wrong `fpmrun completion` gets.
@@ -21,7 +22,7 @@ func completion(args []string, flags []cli.Flag) (string, error) {
 	var names, withValue []string
 	words := map[string][]string{} // flag -> its values
 	for _, f := range flags {
-		name := dashed(f.Names()[0])
+		name := mistake.Dashed(f.Names()[0])
 		if _, refused := f.(*cli.GenericFlag); refused && name == "--hostfile" {
 			continue
 		}

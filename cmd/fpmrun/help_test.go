@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 )
 
 // unexplained are flags that --help leaves out on purpose: they do nothing, are refused, or are another launcher's words for one that is there.
@@ -30,8 +32,8 @@ func TestHelp(t *testing.T) {
 	words := strings.FieldsFunc(helpText, func(r rune) bool { return strings.ContainsRune(" \n;:,[]", r) })
 	var o options
 	for _, f := range o.flags() {
-		if name := f.Names()[0]; !slices.Contains(words, dashed(name)) && !slices.Contains(unexplained, name) {
-			t.Errorf("%s is not in the help", dashed(name))
+		if name := f.Names()[0]; !slices.Contains(words, mistake.Dashed(name)) && !slices.Contains(unexplained, name) {
+			t.Errorf("%s is not in the help", mistake.Dashed(name))
 		}
 	}
 	var out, errs bytes.Buffer
@@ -48,8 +50,8 @@ func TestUsualFlags(t *testing.T) {
 		if !slices.ContainsFunc(flags, func(f cli.Flag) bool { return f.Names()[0] == name }) {
 			t.Errorf("usual has %s, which is no flag", name)
 		}
-		if !strings.HasPrefix(usage, dashed(name)+" ") {
-			t.Errorf("the usual %s does not begin with %s", usage, dashed(name))
+		if !strings.HasPrefix(usage, mistake.Dashed(name)+" ") {
+			t.Errorf("the usual %s does not begin with %s", usage, mistake.Dashed(name))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 	"github.com/fpmrun/fpmrun/launcher"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -57,7 +58,7 @@ func (f *nodeFlags) fromEnvironment(environ []string) error {
 			text = low
 		}
 		if err := v.set(text); err != nil {
-			return fmt.Errorf("%s=%s: %s", v.name, text, gotAtTheEnd.ReplaceAllString(err.Error(), ""))
+			return fmt.Errorf("%s=%s: %s", v.name, text, mistake.Wanted(err.Error()))
 		}
 	}
 	if f.masterAddr == "" && f.rendezvous == "" {

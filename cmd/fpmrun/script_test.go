@@ -137,14 +137,3 @@ func marked(marker string) []string {
 	}
 	return found
 }
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"np", "npp", 1}, {"tag-outptu", "tag-output", 2}, {"abc", "", 3}} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}

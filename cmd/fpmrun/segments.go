@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 	"github.com/fpmrun/fpmrun/launcher"
 )
 
@@ -102,7 +103,7 @@ func (o *options) ownFlags(s *launcher.Segment, words, environ []string) ([]stri
 			value = ""
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s after ':': %s", strings.TrimSpace(flag+" "+value), gotAtTheEnd.ReplaceAllString(err.Error(), ""))
+			return nil, fmt.Errorf("%s after ':': %s", strings.TrimSpace(flag+" "+value), mistake.Wanted(err.Error()))
 		}
 	}
 	if !gpus {

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/cmd/internal/mistake"
 )
 
 // Exit statuses of check --gate.
@@ -32,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return exit.AsUsage(err) },
+		OnUsageError:              mistake.Handler,
 		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand(), diffCommand(), qualifyCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

@@ -23,6 +23,11 @@ type Output struct {
 // merged document and the sidecar.
 func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, error) {
 	files := append(finalFiles(base, probePath, rank), artifact.JournalPath(base, rank))
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return nil, fmt.Errorf("bench: output file %q is a folder; want the name of a file, such as %q", path, filepath.Join(path, "benchmark.json"))
+		}
+	}
 	output, err := claimFolder(base, probePath, rank)
 	if err != nil {
 		return nil, err
@@ -38,7 +43,13 @@ func PrepareOutput(base, probePath string, rank int, overwrite bool) (*Output, e
 // ResumeOutput is PrepareOutput for a run that goes on: what is there stays until this run's own documents replace it. A rank that has no journal has no
 // run to go on with, so nothing may be in its way.
 func ResumeOutput(base, probePath string, rank int) (*Output, error) {
-	if _, err := os.Lstat(artifact.JournalPath(base, rank)); errors.Is(err, fs.ErrNotExist) {
+	journal := artifact.JournalPath(base, rank)
+	if _, err := os.Lstat(journal); errors.Is(err, fs.ErrNotExist) {
+		for _, path := range finalFiles(base, probePath, rank) {
+			if _, err := os.Lstat(path); err == nil {
+				return nil, fmt.Errorf("bench: there is no journal %q to go on with, and %q of an earlier run is there; put the journal back, or start anew with --overwrite", journal, path)
+			}
+		}
 		return PrepareOutput(base, probePath, rank, false)
 	}
 	return claimFolder(base, probePath, rank)

@@ -63,4 +63,30 @@ func TestPrepareOutput(t *testing.T) {
 	if _, err := PrepareOutput(filepath.Join(dir, "file", "benchmark.json"), "", 0, false); err == nil || !strings.Contains(err.Error(), "file") {
 		t.Errorf("below a file: %v", err)
 	}
+	if _, err := PrepareOutput(dir, "", 0, true); err == nil || !strings.Contains(err.Error(), "is a folder; want the name of a file") {
+		t.Errorf("a folder: %v", err)
+	}
+}
+
+// A run whose journal is gone is not said to be in its own way.
+func TestResumeOutputWithoutJournal(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "benchmark.json")
+	own := artifact.RankPath(base, 1)
+	if err := os.WriteFile(own, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ResumeOutput(base, "", 1)
+	if err == nil || !strings.Contains(err.Error(), artifact.JournalPath(base, 1)) || !strings.Contains(err.Error(), "put the journal back") || strings.Contains(err.Error(), "--resume") {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	output, err := ResumeOutput(base, "", 1) // one that was killed before it had anything
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := output.Close(); err != nil {
+		t.Error(err)
+	}
 }

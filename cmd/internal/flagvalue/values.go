@@ -4,24 +4,33 @@ package flagvalue
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Duration is a flag value in Go syntax or a bare number of seconds.
+// maxSeconds is where a duration ends, 292 years.
+const maxSeconds = float64(math.MaxInt64) / float64(time.Second)
+
+// Duration is a flag value in Go syntax or a bare number of seconds, 0 or more.
 type Duration time.Duration
 
 // Set implements flag.Value.
 func (d *Duration) Set(s string) error {
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		*d = Duration(seconds * float64(time.Second))
-		return nil
-	}
 	v, err := time.ParseDuration(s)
+	if seconds, number := strconv.ParseFloat(s, 64); number == nil {
+		v, err = time.Duration(seconds*float64(time.Second)), nil
+		if !(math.Abs(seconds) < maxSeconds) { // not a number, too
+			err = strconv.ErrRange
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("want seconds or a duration such as 90s or 15m, got %q", s)
+	}
+	if v < 0 {
+		return fmt.Errorf("want a duration of at least 0, got %q", s)
 	}
 	*d = Duration(v)
 	return nil

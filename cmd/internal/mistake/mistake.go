@@ -1,0 +1,107 @@
+// Package mistake turns what the flag library says of a wrong command line into one line that says what to type instead.
+package mistake
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+)
+
+var (
+	wrongValue  = regexp.MustCompile(`(?s)^invalid value "(.*)" for flag -([^ :]+): (.*)$`)
+	wrongSwitch = regexp.MustCompile(`(?s)^invalid boolean value "(.*)" for -([^ :]+): `)
+	gotAtTheEnd = regexp.MustCompile(`(?s), got ".*"$`)
+)
+
+// Handler is a program's or a command's OnUsageError. Its errors have the exit status of a wrong command line.
+func Handler(c *cli.Context, err error, _ bool) error {
+	flags := c.App.Flags
+	if c.Command != nil {
+		flags = append(append([]cli.Flag{}, flags...), c.Command.Flags...)
+	}
+	return exit.AsUsage(Explain(err, c.App.Name, flags, nil))
+}
+
+// Explain turns the flag library's message into one that says what to type instead. examples shows how flags are used, by their first name.
+func Explain(err error, program string, flags []cli.Flag, examples map[string]string) error {
+	example := func(name string) string {
+		for _, f := range flags {
+			for _, known := range f.Names() {
+				if text := examples[f.Names()[0]]; known == strings.TrimLeft(name, "-") && text != "" {
+					return ", as in " + text
+				}
+			}
+		}
+		return ""
+	}
+	message := err.Error()
+	if name, ok := strings.CutPrefix(message, "flag provided but not defined: -"); ok {
+		return unknown(name, program, flags)
+	}
+	if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
+		return fmt.Errorf("%s needs a value%s", Dashed(name), example(name))
+	}
+	if m := wrongSwitch.FindStringSubmatch(message); m != nil {
+		return fmt.Errorf("%s=%s: want no value, or true or false", Dashed(m[2]), m[1])
+	}
+	if m := wrongValue.FindStringSubmatch(message); m != nil {
+		return fmt.Errorf("%s %s: %s%s", Dashed(m[2]), m[1], Wanted(m[3]), example(m[2]))
+	}
+	return err
+}
+
+// Wanted is what a flag's value says of a wrong one, without the value at its end, for a message that begins with it.
+func Wanted(message string) string { return gotAtTheEnd.ReplaceAllString(message, "") }
+
+// unknown names the flag that there is and that is nearest.
+func unknown(name, program string, flags []cli.Flag) error {
+	best, distance := "", 0
+	typed := strings.TrimLeft(name, "-")
+	for _, f := range flags {
+		for _, known := range f.Names() {
+			if d := editDistance(typed, known); best == "" || d < distance {
+				best, distance = known, d
+			}
+		}
+	}
+	if best == "" || distance > max(1, len(typed)/3) {
+		return fmt.Errorf("unknown flag %s; type %s --help for the list", Dashed(name), program)
+	}
+	return fmt.Errorf("unknown flag %s; did you mean %s?", Dashed(name), Dashed(best))
+}
+
+// Dashed writes a flag's name as users do.
+func Dashed(name string) string {
+	name = strings.TrimLeft(name, "-")
+	if len(name) <= 2 && name != "dp" && name != "tp" && name != "pp" {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// editDistance is Levenshtein's with neighbours that changed places as one edit (optimal string alignment).
+func editDistance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before, last, row = last, row, before
+		row[0] = i + 1
+		for j := range len(b) {
+			change := last[j]
+			if a[i] != b[j] {
+				change++
+			}
+			row[j+1] = min(change, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
