@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
+	"syscall"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // Document is a rank or merged document as it was read: the long lists stay in their original text, element by
@@ -23,11 +27,21 @@ type Document struct {
 // ErrNotReady marks a file that is missing, empty or not whole yet.
 var ErrNotReady = errors.New("artifact: not there yet")
 
+// unread says why a file cannot be read: ErrNotReady unless waiting for it changes nothing.
+func unread(err error) error {
+	for _, final := range []error{syscall.EISDIR, fs.ErrPermission, zstd.ErrMagicMismatch, zstd.ErrCRCMismatch} {
+		if errors.Is(err, final) {
+			return fmt.Errorf("artifact: %w", err)
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrNotReady, err)
+}
+
 // ReadDocument reads a rank or merged document. The error is ErrNotReady when the file is missing, empty or cut short.
 func ReadDocument(path string) (*Document, error) {
 	text, err := ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+		return nil, unread(err)
 	}
 	return ParseDocument(path, text)
 }

@@ -33,7 +33,7 @@ func LaunchPaths(text string) ([]string, error) {
 func launchPaths(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+		return nil, unread(err)
 	}
 	if info.IsDir() {
 		repeat := filepath.Join(path, repeatName)

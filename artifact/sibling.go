@@ -19,7 +19,7 @@ func ReadDocuments(paths []string) ([]*Document, error) {
 	for i, path := range paths {
 		text, err := readFile(path, spare)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
+			return nil, unread(err)
 		}
 		spare = nil
 		if i == 0 {
