@@ -28,14 +28,12 @@ func fakeLibraries(t *testing.T, headSize int) string {
 	if _, err := exec.LookPath(compiler); err != nil {
 		t.Skip("no C++ compiler for the fake CUDA libraries: ", err)
 	}
-	if dir := fakes[headSize]; dir != "" {
+	dir := filepath.Join(fakes, fmt.Sprint(headSize))
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, os.ErrExist) {
 		return dir
-	}
-	dir, err := os.MkdirTemp("", "fake-cuda-")
-	if err != nil {
+	} else if err != nil {
 		t.Fatal(err)
 	}
-	fakes[headSize] = dir
 	library := filepath.Join(dir, "libcuda.so.1")
 	build := exec.Command(compiler, "-shared", "-fPIC", "-O2", "-w", fmt.Sprintf("-DHEAD_SIZE=%d", headSize), "-o", library, "testdata/fake.cc")
 	if text, err := build.CombinedOutput(); err != nil {
@@ -49,8 +47,8 @@ func fakeLibraries(t *testing.T, headSize int) string {
 	return dir
 }
 
-// fakes are the folders of the libraries that were built, by head size.
-var fakes = map[int]string{}
+// fakes holds the libraries that were built, in a folder per head size.
+var fakes string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(inFake) != "" {
@@ -59,10 +57,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	status := m.Run()
-	for _, dir := range fakes {
-		_ = os.RemoveAll(dir) // in the temporary folder
+	var err error
+	if fakes, err = os.MkdirTemp("", "fake-cuda-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	status := m.Run()
+	_ = os.RemoveAll(fakes) // in the temporary folder
 	os.Exit(status)
 }
 
