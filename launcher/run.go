@@ -293,9 +293,13 @@ func (w *watch) finish() End {
 	}
 	w.judge()
 	w.lastWords()
-	w.tellEnd()
 	close(w.lines)
-	w.inTime(w.said)
+	before := w.end.Reason
+	if taken := w.inTime(w.said); taken && w.end.Reason != before { // a signal came after the last words
+		w.end.text = "stopped: " + w.end.Reason
+		w.stderr.say("fpmrun: " + w.end.text)
+	}
+	w.tellEnd()
 	return w.abandon(<-cleaned)
 }
 
