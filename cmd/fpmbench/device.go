@@ -28,25 +28,29 @@ func (d *device) budget() int64 {
 	return int64(float64(d.Memory)*d.utilization/float64(d.sharers)) - used
 }
 
-// chooseEngine resolves --engine. The second result is the rank's GPU; nil for an engine that uses none.
-func (p *program) chooseEngine(o *options, g *model.Geometry, tp int, id rank.Identity) (string, *device, error) {
+// choice is what --engine came to.
+type choice struct {
+	engine  string
+	device  *device // nil for an engine that uses none
+	instead error   // why auto does not take the CUDA engine
+}
+
+// chooseEngine resolves --engine for a rank.
+func (o *options) chooseEngine(getenv func(string) string, g *model.Geometry, tp int, id rank.Identity) (choice, error) {
 	if o.engine.Value != "auto" && o.engine.Value != cuda.Name {
-		return o.engine.Value, nil, nil
+		return choice{engine: o.engine.Value}, nil
 	}
-	d, err := o.findDevice(p.getenv, id)
+	d, err := o.findDevice(getenv, id)
 	if err == nil && o.engine.Value == "auto" {
 		err = runsOnGPU(g, tp)
 	}
 	switch {
 	case err == nil:
-		return cuda.Name, d, nil
+		return choice{engine: cuda.Name, device: d}, nil
 	case o.engine.Value == cuda.Name:
-		return "", nil, fmt.Errorf("--engine cuda: %w; --engine cpu runs here", err)
+		return choice{}, fmt.Errorf("--engine cuda: %w; --engine cpu runs here", err)
 	}
-	if id.Rank == 0 {
-		p.log.Info("engine auto takes the CPU engine", "because", err)
-	}
-	return "cpu", nil, nil
+	return choice{engine: "cpu", instead: err}, nil
 }
 
 // runsOnGPU reports what the CUDA engine does not run.

@@ -36,11 +36,12 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	if err != nil {
 		return nil, err
 	}
-	engine, device, err := p.chooseEngine(o, geometry, topology.TP, id)
+	chosen, err := o.chooseEngine(p.getenv, geometry, topology.TP, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(o.supported(engine, geometry, topology), o.limits(engine, geometry, topology.TP, device)); err != nil {
+	engine := chosen.engine
+	if err := errors.Join(o.supported(engine, geometry, topology), o.limits(engine, geometry, topology.TP, chosen.device)); err != nil {
 		return nil, err
 	}
 	graph, err := o.graph(engine)
@@ -67,7 +68,7 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 		}
 	}
 	sample := func(name string) int { return o.samples[name].Value }
-	pl := &plan{engine: engine, device: device, model: o.modelName(), geometry: geometry, topology: topology}
+	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology}
 	pl.bench = bench.Config{
 		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
 		Samples: artifact.Samples{
@@ -96,8 +97,13 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	if len(pl.grid.MissingPhases) > 0 && !o.dryRun {
 		return nil, o.nothingToMeasure(pl.grid.MissingPhases)
 	}
-	pl.weights, err = o.openWeights(geometry, p.log)
-	return pl, err
+	if pl.weights, err = o.openWeights(geometry, p.log); err != nil {
+		return nil, err
+	}
+	if chosen.instead != nil && id.Rank == 0 {
+		p.log.Info("engine auto takes the CPU engine", "because", chosen.instead)
+	}
+	return pl, nil
 }
 
 // manifest reads the points file, if one was given; rank 0 warns of repeated coordinates.
