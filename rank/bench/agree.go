@@ -41,14 +41,14 @@ func (s *Session) agreeCapacity(ctx context.Context) error {
 	common, first := own, -1
 	for rank, m := range all {
 		if m.Capacity.Invariants != all[0].Capacity.Invariants {
-			return fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[0].Invariants, m.Invariants, 0, rank))
+			return s.refused(ctx, fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[0].Invariants, m.Invariants, 0, rank)))
 		}
 		switch {
 		case len(m.Engine) == 0:
 		case first < 0:
 			first = rank
 		case string(m.Engine) != string(all[first].Engine):
-			return fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[first].Engine, m.Engine, first, rank))
+			return s.refused(ctx, fmt.Errorf("bench: DP ranks are configured differently: %w", difference(all[first].Engine, m.Engine, first, rank)))
 		}
 		c := m.Capacity
 		common.MaxModelLen = min(common.MaxModelLen, c.MaxModelLen)
@@ -64,6 +64,13 @@ func (s *Session) agreeCapacity(ctx context.Context) error {
 	s.limits = s.cfg.limits(common)
 	s.agreedWarm(common.KVWarmEligible)
 	return nil
+}
+
+// refused returns an error that every rank finds in what all of them have told, once all have: one that leaves earlier breaks the exchange that the
+// others are in.
+func (s *Session) refused(ctx context.Context, err error) error {
+	_ = s.leaders.Barrier(ctx) // the error is the reason to leave, whether or not the others are still there
+	return err
 }
 
 // capacityMessage is what a rank tells the others before the grid is planned.
@@ -140,7 +147,7 @@ func (s *Session) agreeGrid(ctx context.Context) error {
 	}
 	for rank, m := range all {
 		if m.Digest != all[0].Digest || m.Expected != all[0].Expected || !slices.Equal(m.Missing, all[0].Missing) {
-			return fmt.Errorf("bench: rank %d planned %d points (grid %s), rank 0 planned %d (grid %s)", rank, m.Expected, m.Digest, all[0].Expected, all[0].Digest)
+			return s.refused(ctx, fmt.Errorf("bench: rank %d planned %d points (grid %s), rank 0 planned %d (grid %s)", rank, m.Expected, m.Digest, all[0].Expected, all[0].Digest))
 		}
 	}
 	return nil
@@ -176,7 +183,7 @@ func (s *Session) agreeReady(ctx context.Context, own ready) (string, error) {
 	}
 	for rank, r := range all {
 		if r.PointDigest != all[0].PointDigest {
-			return "", fmt.Errorf("bench: rank %d is at point %s, rank 0 at %s", rank, r.PointDigest, all[0].PointDigest)
+			return "", s.refused(ctx, fmt.Errorf("bench: rank %d is at point %s, rank 0 at %s", rank, r.PointDigest, all[0].PointDigest))
 		}
 	}
 	for rank, r := range all {
@@ -187,10 +194,10 @@ func (s *Session) agreeReady(ctx context.Context, own ready) (string, error) {
 	}
 	for rank, r := range all {
 		if x, y := totals(r.Scheduled), totals(all[0].Scheduled); x != y {
-			return "", fmt.Errorf("bench: rank %d scheduled %+v, rank 0 %+v", rank, x, y)
+			return "", s.refused(ctx, fmt.Errorf("bench: rank %d scheduled %+v, rank 0 %+v", rank, x, y))
 		}
 		if r.Steps != all[0].Steps {
-			return "", fmt.Errorf("bench: rank %d is to run %d steps, rank 0 %d", rank, r.Steps, all[0].Steps)
+			return "", s.refused(ctx, fmt.Errorf("bench: rank %d is to run %d steps, rank 0 %d", rank, r.Steps, all[0].Steps))
 		}
 	}
 	return "", nil

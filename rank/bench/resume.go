@@ -55,7 +55,7 @@ func (s *Session) resumeJournal(ctx context.Context) error {
 		return fmt.Errorf("bench: agree on what was measured: %w", err)
 	}
 	if process.Keep, process.Process, err = agreeKept(all); err != nil {
-		return err
+		return s.refused(ctx, err)
 	}
 	return s.takeOver(j, process)
 }
