@@ -12,6 +12,10 @@ type Engine interface {
 	// Info says what the engine is and what it resolved; it does not change after the constructor returned.
 	Info() Info
 
+	// Prepare makes ready what the engine runs a step with, such as a captured graph, so that the first step of its kind does not
+	// wait for it: new tokens, rows, and whether all rows are decode rows. What was not prepared is made by the first such step.
+	Prepare(tokens, rows int, decode bool) error
+
 	// Enqueue launches one step and returns without waiting for its output. The step and everything it
 	// points to belong to the engine until the matching Await returned. At most Info().Depth steps may be
 	// in flight. An error means that nothing was launched.
@@ -107,6 +111,16 @@ func (s *Step) Tokens() int {
 		n += s.Rows[i].New()
 	}
 	return n
+}
+
+// Decode reports whether all rows are decode rows: each computes one token on top of others.
+func (s *Step) Decode() bool {
+	for i := range s.Rows {
+		if s.Rows[i].New() != 1 || s.Rows[i].Computed == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Output is the result of one step.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/gpu"
@@ -56,12 +55,12 @@ func (o *options) limits(engine string, g *model.Geometry, tp int, d *device) er
 // graph is the graph dispatch of an engine.
 func (o *options) graph(engine string) (gpu.GraphConfig, error) {
 	g := gpu.GraphConfig{Mode: o.graphMode.Value, Sizes: o.captureSizes}
-	if engine != sim.Name {
+	if engine != sim.Name && engine != cuda.Name {
 		if g.Mode != "" && g.Mode != "NONE" {
-			return g, fmt.Errorf("--cudagraph-mode %s: the %s engine has no graphs; drop it or use NONE", g.Mode, strings.ToUpper(engine))
+			return g, fmt.Errorf("--cudagraph-mode %s: the CPU engine has no graphs; drop it or use NONE", g.Mode)
 		}
 		if len(g.Sizes) > 0 {
-			return g, fmt.Errorf("--cudagraph-capture-sizes %s: the %s engine has no graphs; drop it", o.captureSizes.String(), strings.ToUpper(engine))
+			return g, fmt.Errorf("--cudagraph-capture-sizes %s: the CPU engine has no graphs; drop it", o.captureSizes.String())
 		}
 		return gpu.GraphConfig{Mode: "NONE"}, nil
 	}

@@ -129,6 +129,9 @@ func (e *Engine) describe() gpu.Info {
 // Info: see gpu.Engine.
 func (e *Engine) Info() gpu.Info { return e.info }
 
+// Prepare has nothing to make: there are no graphs. See gpu.Engine.
+func (e *Engine) Prepare(int, int, bool) error { return nil }
+
 // Enqueue: see gpu.Engine.
 func (e *Engine) Enqueue(step *gpu.Step) error {
 	switch {

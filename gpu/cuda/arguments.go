@@ -40,8 +40,8 @@ type argmaxArgs struct {
 }
 
 type publishArgs struct {
-	ids, host, flag, step ptr
-	rows                  int32
+	ids, host, step ptr
+	rows, size      int32
 }
 
 type finiteArgs struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/fpmrun/fpmrun/gpu/model"
 )
 
-// buffers are the activations of a step in device memory, allocated once; T is MaxBatchedTokens and R is MaxSeqs.
+// buffers are the activations of a step in device memory, allocated once; T and R are the most tokens and rows of
+// a step, padding included.
 type buffers struct {
 	x       ptr // (T, hidden) float32: residual stream
 	h       ptr // (max(T, R), hidden): normalised input of a block
@@ -25,7 +26,7 @@ type buffers struct {
 	sampled ptr // (R): id sampled last for each slot
 	bad     ptr // one word
 	step    ptr // the step structure
-	result  ptr // pinned host memory: (R) ids and the number of their step
+	result  ptr // pinned host memory, for even and odd steps: (2, R + 1) ids and the number of their step
 	cosines ptr // (MaxModelLen, half) float32
 	sines   ptr // (MaxModelLen, half) float32
 	half    int // pairs that are rotated in a head

@@ -38,8 +38,5 @@ func validate(cfg *gpu.Config) error {
 	if cfg.TP != nil && cfg.TP.Size() > 1 {
 		errs = append(errs, fmt.Errorf("%w tensor parallel (--tp %d) on the CUDA engine: it uses one GPU; use --dp", gpu.ErrConfig, cfg.TP.Size()))
 	}
-	if cfg.Graph.PrefillMode() != gpu.GraphNone || cfg.Graph.DecodeMode() != gpu.GraphNone {
-		errs = append(errs, fmt.Errorf("%w cudagraph mode %s (--cudagraph-mode) on the CUDA engine: it launches every kernel by itself, only NONE", gpu.ErrConfig, cfg.Graph.Mode))
-	}
 	return errors.Join(errs...)
 }

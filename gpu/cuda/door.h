@@ -53,6 +53,13 @@ typedef struct {
 	X(cuModuleUnload, 2000, (void *module)) \
 	X(cuModuleGetFunction, 2000, (void **function, void *module, const char *name)) \
 	X(cuFuncGetAttribute, 2020, (int *value, int attribute, void *function)) \
+	X(cuStreamBeginCapture, 10010, (void *stream, int mode)) \
+	X(cuStreamEndCapture, 10000, (void *stream, void **graph)) \
+	X(cuGraphInstantiateWithFlags, 11040, (void **exec, void *graph, unsigned long long flags)) \
+	X(cuGraphUpload, 11010, (void *exec, void *stream)) \
+	X(cuGraphLaunch, 10000, (void *exec, void *stream)) \
+	X(cuGraphDestroy, 10000, (void *graph)) \
+	X(cuGraphExecDestroy, 10000, (void *exec)) \
 	X(cuLaunchKernel, 4000, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra))
 
 #define BLAS(X) \

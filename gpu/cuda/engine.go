@@ -28,11 +28,15 @@ const stepLimit = 30 * time.Second
 const shapes = 4096
 
 var (
-	errInFlight = errors.New("cuda: a step is in flight; it must be awaited first")
+	errInFlight = errors.New("cuda: two steps are in flight; the older one must be awaited first")
+	errBusy     = errors.New("cuda: a step is in flight; it must be awaited first")
 	errIdle     = errors.New("cuda: no step is in flight")
 )
 
-// Engine is a gpu.Engine on one GPU in bfloat16. It keeps one step in flight at most.
+// depth is how many steps may be in flight.
+const depth = 2
+
+// Engine is a gpu.Engine on one GPU in bfloat16.
 type Engine struct {
 	cfg       gpu.Config
 	device    Device
@@ -45,22 +49,28 @@ type Engine struct {
 	layout    layout
 	work      work
 	gemms     map[gemmShape]C.int
-	programs  map[[2]int]*program // by tokens and rows
+	programs  map[shape]*program
+	bodies    map[shape]commands // what was captured of programs that differ in their rows
 	info      gpu.Info
 
 	host    []int32    // the step structure in pinned memory
 	hostAt  [2][]int32 // both of them, used in turn
-	result  []uint32   // (rows) sampled ids in pinned memory, then the number of the step they are of
+	result  []uint32   // see buffers
 	sampled []bool     // (slots): whether an id was sampled
 	clock   int64      // gpu.Monotonic minus CLOCK_MONOTONIC
 
-	serial   uint32
-	step     *gpu.Step
-	tokens   int
-	rows     int
-	inFlight bool
-	stop     atomic.Uint32
-	broken   error
+	serial uint32   // of the last step
+	flight []flight // oldest first
+	rows   int      // of the step that was awaited last
+	stop   atomic.Uint32
+	broken error
+}
+
+// flight is a step that was launched.
+type flight struct {
+	serial       uint32
+	tokens, rows int
+	run          shape
 }
 
 // New takes libraries that are open, opens a GPU, compiles the kernels for it or reads what was compiled, makes weights and cache, and runs nothing yet. ordinal counts the visible
@@ -76,7 +86,8 @@ func New(cfg gpu.Config, libraries *Libraries, ordinal int) (*Engine, error) {
 	if ordinal < 0 || ordinal >= len(devices) {
 		return nil, fmt.Errorf("%w on GPU %d: %d are visible (CUDA_VISIBLE_DEVICES)", gpu.ErrConfig, ordinal, len(devices))
 	}
-	e := &Engine{cfg: cfg, device: devices[ordinal], libraries: libraries, gemms: map[gemmShape]C.int{}, programs: map[[2]int]*program{}, sampled: make([]bool, cfg.MaxSeqs)}
+	e := &Engine{cfg: cfg, device: devices[ordinal], libraries: libraries, gemms: map[gemmShape]C.int{}, programs: map[shape]*program{}, bodies: map[shape]commands{},
+		sampled: make([]bool, cfg.MaxSeqs), flight: make([]flight, 0, depth)}
 	if e.machine, err = openMachine(ordinal, libraries.Synchronous); err != nil {
 		return nil, err
 	}
@@ -110,11 +121,12 @@ func (e *Engine) prepare() error {
 		}
 		e.hostAt[i] = unsafe.Slice((*int32)(p), e.layout.words)
 	}
-	p, at, err := e.machine.allocateHost(4 * (e.cfg.MaxSeqs + 1))
+	words := 2 * (e.layout.rows + 1)
+	p, at, err := e.machine.allocateHost(4 * words)
 	if err != nil {
 		return err
 	}
-	e.result, e.buf.result = unsafe.Slice((*uint32)(p), e.cfg.MaxSeqs+1), at
+	e.result, e.buf.result = unsafe.Slice((*uint32)(p), words), at
 	before := gpu.Monotonic()
 	now := int64(C.monotonic())
 	e.clock = (before+gpu.Monotonic())/2 - now
@@ -129,7 +141,7 @@ func (e *Engine) describe() gpu.Info {
 	}
 	return gpu.Info{
 		Engine: Name, DType: "bfloat16", KVDType: "bfloat16", KVLayout: "layer, block, keys and values, KV head, slot, dimension",
-		AttentionBackend: backend, LayerBackends: layers, Depth: 1,
+		AttentionBackend: backend, LayerBackends: layers, Async: true, Depth: depth,
 		Host: map[string]string{
 			"gpu": e.device.Name, "gpu_uuid": e.device.UUID, "cuda_driver": strconv.Itoa(e.libraries.Driver), "cublaslt": strconv.Itoa(e.libraries.CublasLt),
 			"nvrtc": e.libraries.NVRTC, "cublaslt_path": e.libraries.BlasPath, "nvrtc_path": e.libraries.NVRTCPath,
@@ -141,12 +153,24 @@ func (e *Engine) describe() gpu.Info {
 // Info: see gpu.Engine.
 func (e *Engine) Info() gpu.Info { return e.info }
 
+// Prepare lists and captures the commands of a kind of step, and asks for the algorithms of its products. See gpu.Engine.
+func (e *Engine) Prepare(tokens, rows int, decode bool) error {
+	if e.broken != nil {
+		return e.broken
+	}
+	if len(e.flight) > 0 {
+		return errBusy
+	}
+	_, err := e.program(e.shape(tokens, rows, decode))
+	return err
+}
+
 // Enqueue: see gpu.Engine.
 func (e *Engine) Enqueue(step *gpu.Step) error {
 	switch {
 	case e.broken != nil:
 		return e.broken
-	case e.inFlight:
+	case len(e.flight) == depth:
 		return errInFlight
 	}
 	if err := e.cfg.Check(step); err != nil {
@@ -157,21 +181,24 @@ func (e *Engine) Enqueue(step *gpu.Step) error {
 			return fmt.Errorf("cuda: row %d: slot %d has no id sampled before, and the row brings none", i, r.Slot)
 		}
 	}
-	p, err := e.program(step.Tokens(), len(step.Rows))
+	p, err := e.program(e.shape(step.Tokens(), len(step.Rows), step.Decode()))
 	if err != nil {
 		return err
 	}
 	e.serial++
 	host := e.hostAt[e.serial%2]
 	group := e.cfg.Geometry.Heads / e.cfg.Geometry.KVHeads
-	words := e.layout.fill(host, step, group, e.serial, &e.work)
+	words := e.layout.fill(host, step, p.shape, group, e.serial, &e.work)
 	if err := e.machine.copyInAsync(e.buf.step, unsafe.Pointer(&host[0]), 4*int64(words)); err != nil {
 		return e.fail(err)
 	}
 	if err := p.run(e.machine); err != nil {
 		return e.fail(err)
 	}
-	e.step, e.tokens, e.rows, e.inFlight = step, step.Tokens(), len(step.Rows), true
+	e.flight = append(e.flight, flight{serial: e.serial, tokens: step.Tokens(), rows: len(step.Rows), run: p.shape})
+	for i := range step.Rows {
+		e.sampled[step.Rows[i].Slot] = true // before any later step runs
+	}
 	return nil
 }
 
@@ -183,39 +210,40 @@ func (e *Engine) fail(err error) error {
 
 // Await: see gpu.Engine.
 func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
-	if !e.inFlight {
+	if len(e.flight) == 0 {
 		return errIdle
 	}
+	f := e.flight[0]
+	size := e.layout.rows + 1
+	result := e.result[int(f.serial%2)*size:][:size]
 	e.stop.Store(0)
 	release := context.AfterFunc(ctx, func() { e.stop.Store(1) })
 	defer release()
 	var arrival C.int64_t
 	var outcome C.int
-	flag := (*C.uint32_t)(unsafe.Pointer(&e.result[e.cfg.MaxSeqs]))
+	flag := (*C.uint32_t)(unsafe.Pointer(&result[size-1]))
 	stop := (*C.uint32_t)(unsafe.Pointer(&e.stop))
-	err := check(C.await(e.machine.c, flag, C.uint32_t(e.serial), C.int64_t(stepLimit), stop, &arrival, &outcome))
+	err := check(C.await(e.machine.c, flag, C.uint32_t(f.serial), C.int64_t(stepLimit), stop, &arrival, &outcome))
 	switch {
 	case err != nil:
-		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows: %w", e.tokens, e.rows, err))
+		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows: %w", f.tokens, f.rows, err))
 	case outcome == 1:
-		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows has not ended after %v", e.tokens, e.rows, stepLimit))
+		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows has not ended after %v", f.tokens, f.rows, stepLimit))
 	case outcome == 2:
 		return e.fail(fmt.Errorf("cuda: awaiting a step: %w", context.Cause(ctx)))
 	}
-	e.inFlight = false
-	out.Sampled = append(out.Sampled[:0], e.result[:e.rows]...)
-	for i := range e.step.Rows {
-		e.sampled[e.step.Rows[i].Slot] = true
-	}
+	e.flight = append(e.flight[:0], e.flight[1:]...)
+	e.rows = f.rows
+	out.Sampled = append(out.Sampled[:0], result[:f.rows]...)
 	out.Arrival = int64(arrival) + e.clock
-	out.Dispatch = gpu.Dispatch{Mode: gpu.GraphNone, Unpadded: e.tokens, Padded: e.tokens}
+	out.Dispatch = gpu.Dispatch{Mode: f.run.mode, Unpadded: f.tokens, Padded: f.run.tokens}
 	return nil
 }
 
 // Finite: see gpu.Engine.
 func (e *Engine) Finite() (bool, error) {
-	if e.inFlight {
-		return false, errInFlight
+	if len(e.flight) > 0 {
+		return false, errBusy
 	}
 	count := int64(e.rows) * int64(e.cfg.Geometry.Vocab)
 	if err := e.machine.fill(e.buf.bad, 0, 4); err != nil {

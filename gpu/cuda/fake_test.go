@@ -93,7 +93,7 @@ func fakeRun() error {
 		func() error { return e.Enqueue(next) },
 		func() error { return e.Await(ctx, &out) },
 		func() error {
-			fmt.Print(e.programs[[2]int{41, 2}])
+			fmt.Print(e.programs[shape{gpu.GraphNone, 41, 2}])
 			return e.Close()
 		},
 	} {
@@ -162,11 +162,19 @@ func TestProgram(t *testing.T) {
 func TestEmulatedKernels(t *testing.T) {
 	for head, models := range map[int]string{32: "llama|mistral|qwen", 80: "head_80,", 256: "head_256,"} {
 		t.Run(fmt.Sprintf("head size %d", head), func(t *testing.T) {
-			got := inFakeProcess(t, head, []string{"-test.v", "-test.short", "-test.run", "(TestLogits|TestRandomBits)/(" + models + ")"}, "FPM_REQUIRE_GPU=1")
+			got := inFakeProcess(t, head, []string{"-test.v", "-test.short", "-test.run", "^(TestLogits|TestRandomBits)$/(" + models + ")"}, "FPM_REQUIRE_GPU=1")
 			if !strings.Contains(got, "worst row") {
 				t.Errorf("no model was run: %s", got)
 			}
 		})
+	}
+}
+
+// Graphs and steps in flight, on the fake GPU with emulated kernels.
+func TestEmulatedGraphs(t *testing.T) {
+	got := inFakeProcess(t, 32, []string{"-test.v", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats)$"}, "FPM_REQUIRE_GPU=1")
+	if !strings.Contains(got, "worst row") {
+		t.Errorf("nothing was run: %s", got)
 	}
 }
 

@@ -5,12 +5,22 @@ package cuda
 import (
 	"fmt"
 	"slices"
+
+	"github.com/fpmrun/fpmrun/gpu"
 )
 
-// program is the commands of a step of so many tokens in so many rows.
-func (e *Engine) program(tokens, rows int) (*program, error) {
-	key := [2]int{tokens, rows}
-	if p := e.programs[key]; p != nil {
+// shape is the shape of the program that runs a step.
+func (e *Engine) shape(tokens, rows int, decode bool) shape {
+	d := e.cfg.Graph.Plan(tokens, decode)
+	if d.Mode == gpu.GraphFull && decode {
+		rows = d.Padded
+	}
+	return shape{d.Mode, d.Padded, rows}
+}
+
+// program is the commands of steps of a shape.
+func (e *Engine) program(s shape) (*program, error) {
+	if p := e.programs[s]; p != nil {
 		return p, nil
 	}
 	if len(e.programs) == shapes {
@@ -21,16 +31,47 @@ func (e *Engine) program(tokens, rows int) (*program, error) {
 		}
 	}
 	b := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
-	e.forward(b, tokens, rows)
+	if err := e.list(b, s); err != nil {
+		return nil, err
+	}
 	p, err := b.build()
 	if err == nil {
-		e.programs[key] = p
+		p.shape = s
+		e.programs[s] = p
 	}
 	return p, err
 }
 
-// forward lists the commands of a step, from the token ids to the sampled ids on the host.
-func (e *Engine) forward(b *builder, tokens, rows int) {
+// list lists the commands of a step, from the token ids to the sampled ids on the host. A full graph of a step in which each row is one token holds
+// all of them; any other graph ends before the last norm, since what follows depends on the number of rows.
+func (e *Engine) list(b *builder, s shape) error {
+	whole := s.mode == gpu.GraphFull && s.rows == s.tokens
+	body, captured := e.bodies[shape{s.mode, s.tokens, 0}]
+	if captured && !whole {
+		b.commands = commands{slices.Clone(body.list), slices.Clone(body.names)}
+	} else {
+		e.body(b, s.tokens)
+	}
+	var err error
+	if s.mode != gpu.GraphNone && !captured && !whole && b.err == nil {
+		keep := none
+		if s.mode == gpu.GraphPiecewise {
+			keep = attends
+		}
+		if b.commands, err = e.machine.capture(b.commands, keep); err != nil {
+			return err
+		}
+		e.bodies[shape{s.mode, s.tokens, 0}] = commands{slices.Clone(b.list), slices.Clone(b.names)}
+	}
+	e.tail(b, s.rows)
+	if whole && b.err == nil {
+		b.commands, err = e.machine.capture(b.commands, none)
+	}
+	return err
+}
+
+// body lists the commands from the token ids to the output of the last layer.
+func (e *Engine) body(b *builder, tokens int) {
 	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
 	at := func(word int) ptr { return buf.step + ptr(4*word) }
 	eps := float32(g.NormEps)
@@ -59,8 +100,14 @@ func (e *Engine) forward(b *builder, tokens, rows int) {
 		b.gemm(name("down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
 		added = buf.y
 	}
-	kernel(b, "rms_norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: added, w: e.weights.norm, out: buf.h, pick: at(l.last), hidden: int32(g.Hidden), eps: eps})
+}
+
+// tail lists the commands from the output of the last layer to the sampled ids on the host.
+func (e *Engine) tail(b *builder, rows int) {
+	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
+	at := func(word int) ptr { return buf.step + ptr(4*word) }
+	kernel(b, "rms_norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: buf.y, w: e.weights.norm, out: buf.h, pick: at(l.last), hidden: int32(g.Hidden), eps: float32(g.NormEps)})
 	b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
 	kernel(b, "argmax", "sampling", [3]int{rows, 1, 1}, 1024, argmaxArgs{logits: buf.logits, slots: at(l.rowSlots), sampled: buf.sampled, ids: buf.ids, vocab: int32(g.Vocab)})
-	kernel(b, "publish", "ids to the host", [3]int{1, 1, 1}, 256, publishArgs{ids: buf.ids, host: buf.result, flag: buf.result + ptr(4*e.cfg.MaxSeqs), step: at(l.number), rows: int32(rows)})
+	kernel(b, "publish", "ids to the host", [3]int{1, 1, 1}, 256, publishArgs{ids: buf.ids, host: buf.result, step: at(l.number), rows: int32(rows), size: int32(l.rows + 1)})
 }

@@ -75,6 +75,7 @@ type pair struct {
 		blocks   []int32
 	}
 	worst float64
+	ran   gpu.Dispatch // of the last step
 }
 
 func newPair(t *testing.T, l *Libraries, cfg gpu.Config) *pair {
@@ -89,6 +90,7 @@ func newPair(t *testing.T, l *Libraries, cfg gpu.Config) *pair {
 			t.Error(err)
 		}
 	})
+	cfg.Graph = gpu.GraphConfig{}
 	if p.cpu, err = cpu.New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +126,7 @@ func (p *pair) step(rows ...gpu.Row) {
 			p.t.Fatalf("finite %v, %v", finite, err)
 		}
 	}
+	p.ran = out[0].Dispatch
 	for r := range rows {
 		got, err := p.cuda.Logits(r)
 		if err != nil {

@@ -15,8 +15,8 @@ const sampledID = 0xffffffff
 type layout struct {
 	windows   []int // distinct windows of the layers; 0 is all keys
 	pieces    int   // items that the keys of a step are cut into for each KV head, about
-	tokens    int   // MaxBatchedTokens
-	rows      int   // MaxSeqs
+	tokens    int   // most that a step computes, padding included
+	rows      int   // most that a step samples, padding included
 	width     int   // blocks in a row of the block tables
 	blockSize int
 
@@ -24,10 +24,10 @@ type layout struct {
 	number    int // of the step
 	ids       int // (tokens)
 	positions int // (tokens)
-	places    int // (tokens): block times block size plus place
+	places    int // (tokens): block times block size plus place; -1 for padding
 	slots     int // (tokens): slot of the token's row
 	last      int // (rows): last token of each row
-	rowSlots  int // (rows)
+	rowSlots  int // (rows); -1 for padding
 	tiles     int // (windows, tokens, 6)
 	items     int // (windows, tokens + pieces, 3)
 	tables    int // (rows, width), last, since only the rows in use are copied
@@ -40,8 +40,16 @@ func windows(g *model.Geometry) []int { return slices.Compact(slices.Sorted(slic
 // pieces is how many items there should be for each KV head, so that all multiprocessors have several.
 func pieces(g *model.Geometry, multiprocessors int) int { return max(1, 4*multiprocessors/g.KVHeads) }
 
+// padded is a largest number of tokens or rows with the padding of the graph that covers it.
+func padded(cfg *gpu.Config, most int) int {
+	if cfg.Graph.PrefillMode() == gpu.GraphNone && cfg.Graph.DecodeMode() == gpu.GraphNone {
+		return most
+	}
+	return max(most, cfg.Graph.Capture(most))
+}
+
 func newLayout(cfg *gpu.Config, windows []int, pieces int) layout {
-	l := layout{windows: windows, pieces: pieces, tokens: cfg.MaxBatchedTokens, rows: cfg.MaxSeqs, blockSize: cfg.BlockSize,
+	l := layout{windows: windows, pieces: pieces, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
 		width: (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize}
 	take := func(n int) int {
 		at := l.words
@@ -67,8 +75,8 @@ const (
 // itemsMax is the largest number of items of a step in layers with one window.
 func (l *layout) itemsMax() int { return l.tokens + l.pieces }
 
-// fill writes a step and returns how many words of the structure are in use. serial numbers the step.
-func (l *layout) fill(s []int32, step *gpu.Step, group int, serial uint32, w *work) int {
+// fill writes a step that runs in a program of a shape, and returns how many words of the structure are in use. serial numbers the step.
+func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial uint32, w *work) int {
 	s[l.number] = int32(serial)
 	t := 0
 	for i := range step.Rows {
@@ -85,6 +93,12 @@ func (l *layout) fill(s []int32, step *gpu.Step, group int, serial uint32, w *wo
 		}
 		s[l.last+i], s[l.rowSlots+i] = int32(t-1), int32(r.Slot)
 		copy(s[l.tables+i*l.width:][:l.width], r.Blocks)
+	}
+	for ; t < run.tokens; t++ {
+		s[l.ids+t], s[l.positions+t], s[l.slots+t], s[l.places+t] = 0, 0, 0, -1
+	}
+	for i := len(step.Rows); i < run.rows; i++ {
+		s[l.last+i], s[l.rowSlots+i] = 0, -1
 	}
 	for k, window := range l.windows {
 		w.plan(step, group, window, l.pieces)

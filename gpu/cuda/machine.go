@@ -19,6 +19,7 @@ type ptr uint64
 type machine struct {
 	c      *C.machine
 	blocks []ptr            // device memory
+	graphs []unsafe.Pointer // that can be launched
 	host   []unsafe.Pointer // pinned host memory
 	bytes  int64            // of device memory
 }
@@ -89,6 +90,9 @@ func (m *machine) close() error {
 		return nil
 	}
 	var errs []error
+	for _, p := range m.graphs {
+		errs = append(errs, check(C.release_graph(m.c, p)))
+	}
 	for _, p := range m.blocks {
 		errs = append(errs, check(C.release(m.c, C.device_ptr(p))))
 	}
@@ -97,7 +101,7 @@ func (m *machine) close() error {
 	}
 	errs = append(errs, check(C.close_machine(m.c)))
 	C.free(unsafe.Pointer(m.c))
-	m.c, m.blocks, m.host = nil, nil, nil
+	*m = machine{}
 	return errors.Join(errs...)
 }
 

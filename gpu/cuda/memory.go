@@ -5,7 +5,7 @@ import "github.com/fpmrun/fpmrun/gpu"
 // workspaceSize is cuBLASLt's own memory in bytes, as its documentation advises for Hopper.
 const workspaceSize = 32 << 20
 
-// margin is left for what the libraries take by themselves.
+// margin is left for what the libraries and the graphs take by themselves.
 const margin = 512 << 20
 
 // Memory is what an engine takes of a device, in bytes. All of it is allocated before the first step.
@@ -40,7 +40,7 @@ type part struct {
 
 // parts are the activations of a step, in the order of the members of buffers.
 func parts(cfg *gpu.Config, l *layout) []part {
-	g, t, r := cfg.Geometry, int64(cfg.MaxBatchedTokens), int64(cfg.MaxSeqs)
+	g, t, r := cfg.Geometry, int64(l.tokens), int64(l.rows)
 	hidden, width, q := int64(g.Hidden), int64(g.Intermediate), int64(g.QSize())
 	const activations = "activations (--max-num-batched-tokens)"
 	return []part{

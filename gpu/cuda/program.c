@@ -20,6 +20,7 @@ enum {
 	EPILOGUE_BIAS = 4,
 	OPERATION_T = 1,
 	PREFERENCE_WORKSPACE = 1,
+	CAPTURE_RELAXED = 2,
 	JIT_ERROR_LOG = 5,
 	JIT_ERROR_LOG_SIZE = 6,
 };
@@ -173,13 +174,15 @@ failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_t
 	return no_failure;
 }
 
-failure run(machine *m, const command *commands, int count, int *at) {
-	ENTER;
+/* Puts commands on the stream. */
+static failure launch(machine *m, const command *commands, int count, int *at, int synchronous) {
 	static const float one = 1, zero = 0;
 	for (int i = 0; i < count; i++) {
 		const command *c = &commands[i];
 		*at = i;
-		if (c->kind == KERNEL) {
+		if (c->kind == GRAPH) {
+			DRIVER_CALL(cuGraphLaunch, c->function, m->stream);
+		} else if (c->kind == KERNEL) {
 			void *params[] = {(void *)c->args};
 			DRIVER_CALL(cuLaunchKernel, c->function, c->grid[0], c->grid[1], c->grid[2], c->block, 1, 1, 0, m->stream, params, 0);
 		} else {
@@ -187,8 +190,38 @@ failure run(machine *m, const command *commands, int count, int *at) {
 			BLAS_CALL(cublasLtMatmul, m->handle, p->desc, &one, c->weights, p->weights, c->in, p->in, &zero, c->out, p->out, c->out, p->out, &p->algo, m->workspace,
 				m->workspace_size, m->stream);
 		}
-		if (m->synchronous) DRIVER_CALL(cuStreamSynchronize, m->stream);
+		if (synchronous) DRIVER_CALL(cuStreamSynchronize, m->stream);
 	}
+	return no_failure;
+}
+
+failure run(machine *m, const command *commands, int count, int *at) {
+	ENTER;
+	return launch(m, commands, count, at, m->synchronous);
+}
+
+failure capture(machine *m, const command *commands, int count, int *at, void **graph) {
+	ENTER;
+	/* Only this thread uses the context, and the library of products may load its kernels while it is captured. */
+	DRIVER_CALL(cuStreamBeginCapture, m->stream, CAPTURE_RELAXED);
+	failure f = launch(m, commands, count, at, 0);
+	void *captured = 0;
+	int code = cuda.cuStreamEndCapture(m->stream, &captured);
+	if (f.call) {
+		if (captured) cuda.cuGraphDestroy(captured);
+		return f;
+	}
+	if (code) return driver_failed("cuStreamEndCapture", code);
+	code = cuda.cuGraphInstantiateWithFlags(graph, captured, 0);
+	cuda.cuGraphDestroy(captured);
+	if (code) return driver_failed("cuGraphInstantiateWithFlags", code);
+	DRIVER_CALL(cuGraphUpload, *graph, m->stream);
+	return no_failure;
+}
+
+failure release_graph(machine *m, void *graph) {
+	ENTER;
+	DRIVER_CALL(cuGraphExecDestroy, graph);
 	return no_failure;
 }
 

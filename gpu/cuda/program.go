@@ -10,13 +10,29 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
+
+	"github.com/fpmrun/fpmrun/gpu"
 )
 
-// program is a step for a number of tokens and rows: commands in C memory, in the order in which they run.
+// shape is what a program is made for.
+type shape struct {
+	mode   gpu.GraphMode
+	tokens int // that are computed, padding included
+	rows   int // that are sampled, padding included
+}
+
+// program is a step of a shape: commands in C memory, in the order in which they run.
 type program struct {
+	shape    shape
 	commands *C.command
 	count    int
 	names    []string // what each is for, such as "layer 3: qkv"
+}
+
+// commands is a list of them, and what each is for.
+type commands struct {
+	list  []C.command
+	names []string
 }
 
 // builder collects the commands of a program.
@@ -24,9 +40,8 @@ type builder struct {
 	m         *machine
 	functions functions
 	gemms     map[gemmShape]C.int
-	list      []C.command
-	names     []string
-	err       error
+	commands
+	err error
 }
 
 // gemmShape tells matrix products apart that need a plan of their own.
@@ -75,8 +90,12 @@ func (b *builder) add(name, purpose string, c C.command) {
 	for i := 0; i < len(name) && i < len(c.name)-1; i++ {
 		c.name[i] = C.char(name[i])
 	}
-	b.list = append(b.list, c)
-	b.names = append(b.names, purpose)
+	b.commands.add(c, purpose)
+}
+
+func (l *commands) add(c C.command, purpose string) {
+	l.list = append(l.list, c)
+	l.names = append(l.names, purpose)
 }
 
 // build moves the commands to C memory.
@@ -108,7 +127,8 @@ func (p *program) String() string {
 		fmt.Fprintf(&s, "%3d %-10s", i, C.GoString(&c.name[0]))
 		if c.kind == C.KERNEL {
 			fmt.Fprintf(&s, " grid %d x %d x %d, %d threads", c.grid[0], c.grid[1], c.grid[2], c.block)
-		} else {
+		}
+		if c.kind == C.GEMM {
 			fmt.Fprintf(&s, " plan %d", c.plan)
 		}
 		fmt.Fprintf(&s, ": %s\n", p.names[i])

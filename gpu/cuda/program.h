@@ -6,7 +6,7 @@
 
 #define ARGS_SIZE 128
 
-typedef enum { KERNEL = 1, GEMM = 2 } command_kind;
+typedef enum { KERNEL = 1, GEMM = 2, GRAPH = 3 } command_kind;
 
 /* A matrix product that cuBLASLt was asked about: row-major out(m, n) = in(m, k) weights(n, k) transposed, with a bias or none. The library counts in
  * columns, so it computes the transposed product: out(n, m) = weights(k, n) transposed times in(k, m). */
@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
 	char name[24];
 	command_kind kind;
-	/* of a kernel */
+	/* of a kernel; of a graph, the executable one */
 	void *function;
 	unsigned grid[3], block;
 	char args[ARGS_SIZE];
@@ -69,6 +69,10 @@ failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_t
 
 /* Runs commands; at is the one that failed. */
 failure run(machine *m, const command *commands, int count, int *at);
+
+/* Captures commands into a graph that one launch runs, and brings it to the device; at is the command that could not be captured. */
+failure capture(machine *m, const command *commands, int count, int *at, void **graph);
+failure release_graph(machine *m, void *graph);
 
 /* Polls a word in host memory until it is at least value (in the order of serial numbers). arrival is CLOCK_MONOTONIC when it was seen, in
  * nanoseconds; outcome is 0 when it came, 1 when deadline nanoseconds passed, 2 when stop became non-zero. */

@@ -56,7 +56,7 @@ struct keys_args {
 	bf16 *qkv;            // (tokens, heads + 2 kv_heads, HEAD_SIZE)
 	bf16 *cache;          // of the layer: (blocks, keys and values, kv_heads, block_size, HEAD_SIZE)
 	const int *positions; // (tokens)
-	const int *places;    // (tokens): block times block_size plus the place in the block
+	const int *places;    // (tokens): block times block_size plus the place in the block; negative for padding, which is put nowhere
 	const float *cosines; // (positions, half)
 	const float *sines;   // (positions, half)
 	const bf16 *q_norm;   // (HEAD_SIZE) or null
@@ -96,6 +96,7 @@ extern "C" __global__ void keys(const keys_args a) {
 		*at = rounded;
 		return;
 	}
+	if (a.places[t] < 0) return;
 	int kind = head >= a.heads + a.kv_heads, kv = head - a.heads - kind * a.kv_heads;
 	i64 block = a.places[t] / a.block_size, place = a.places[t] % a.block_size;
 	a.cache[(((block * 2 + kind) * a.kv_heads + kv) * a.block_size + place) * HEAD_SIZE + d] = rounded;

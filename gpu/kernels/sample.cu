@@ -2,7 +2,7 @@
 
 struct argmax_args {
 	const float *logits; // (rows, vocab)
-	const int *slots;    // (rows): the sequence that a row belongs to
+	const int *slots;    // (rows): the sequence that a row belongs to; negative for padding
 	u32 *sampled;        // (slots): id sampled last
 	u32 *ids;            // (rows)
 	int vocab;
@@ -27,23 +27,23 @@ extern "C" __global__ void __launch_bounds__(1024) argmax(const argmax_args a) {
 	for (int w = 1; w < blockDim.x / 32; w++)
 		if (values[w] > best || (values[w] == best && ids[w] < id)) best = values[w], id = ids[w];
 	if (id == 0x7fffffff) id = 0; // no logit is a number
-	a.sampled[a.slots[blockIdx.x]] = (u32)id;
+	if (a.slots[blockIdx.x] >= 0) a.sampled[a.slots[blockIdx.x]] = (u32)id;
 	a.ids[blockIdx.x] = (u32)id;
 }
 
 struct publish_args {
-	const u32 *ids; // (rows)
-	u32 *host;      // (rows), pinned host memory
-	u32 *flag;      // pinned host memory: the number of the step whose ids are there
-	const u32 *step;
-	int rows;
+	const u32 *ids;  // (rows)
+	u32 *host;       // (2, size) in pinned host memory, for even and odd steps: ids, and in the last place the number of the step that they are of
+	const u32 *step; // its number
+	int rows, size;
 };
 
 extern "C" __global__ void publish(const publish_args a) {
-	for (int i = threadIdx.x; i < a.rows; i += blockDim.x) a.host[i] = a.ids[i];
+	u32 *host = a.host + *a.step % 2 * a.size;
+	for (int i = threadIdx.x; i < a.rows; i += blockDim.x) host[i] = a.ids[i];
 	system_fence();
 	__syncthreads();
-	if (threadIdx.x == 0) store_release(a.flag, *a.step);
+	if (threadIdx.x == 0) store_release(host + a.size - 1, *a.step);
 }
 
 struct finite_args {

@@ -71,6 +71,9 @@ func (e *Engine) Info() gpu.Info {
 		CacheBytes:  g.KVBytesPerToken(valueBytes, tp) * int64(e.cfg.Blocks) * int64(e.cfg.BlockSize)}
 }
 
+// Prepare implements gpu.Engine: there is nothing to make.
+func (e *Engine) Prepare(int, int, bool) error { return nil }
+
 // Enqueue implements gpu.Engine.
 func (e *Engine) Enqueue(step *gpu.Step) error {
 	if len(e.flight) == depth {
@@ -101,13 +104,11 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	}
 	out.Arrival = l.finish // when the device would have been done, however late the timer was
 	out.Sampled = out.Sampled[:0]
-	decode := true
 	for i := range l.step.Rows {
 		row := &l.step.Rows[i]
-		decode = decode && row.New() == 1 && row.Computed > 0
 		out.Sampled = append(out.Sampled, uint32((row.Slot*7919+row.Computed+row.New())%e.cfg.Geometry.Vocab))
 	}
-	out.Dispatch = e.cfg.Graph.Plan(l.step.Tokens(), decode)
+	out.Dispatch = e.cfg.Graph.Plan(l.step.Tokens(), l.step.Decode())
 	return nil
 }
 

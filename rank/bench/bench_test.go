@@ -78,7 +78,8 @@ func (f *fake) Await(ctx context.Context, out *gpu.Output) error {
 	return nil
 }
 
-func (f *fake) Finite() (bool, error) { return !f.infinite, nil }
+func (f *fake) Prepare(int, int, bool) error { return nil }
+func (f *fake) Finite() (bool, error)        { return !f.infinite, nil }
 
 func (f *fake) Close() error {
 	f.closed = true

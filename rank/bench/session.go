@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -175,10 +176,24 @@ func (s *Session) start(ctx context.Context) error {
 	if len(s.queue()) == 0 {
 		return nil
 	}
+	if err := s.prepareEngine(); err != nil {
+		return err
+	}
 	if err := warmup(ctx); err != nil {
 		return err
 	}
 	return s.lockstep.settle(ctx)
+}
+
+// prepareEngine makes the engine ready for every kind of step that is to be measured.
+func (s *Session) prepareEngine() error {
+	for _, p := range s.queue() {
+		decode := p.PointType == artifact.Decode || !slices.ContainsFunc(p.Rows, func(row [2]int) bool { return row[0] != 1 || row[1] == 0 })
+		if err := s.forward.engine.Prepare(p.Driver(), p.BatchSize, decode); err != nil {
+			return fmt.Errorf("bench: prepare the engine for point %d, %d requests: %w", p.BenchmarkID, p.BatchSize, err)
+		}
+	}
+	return nil
 }
 
 // Began reports whether the run got as far as its journal. A document of one that did not says nothing that could be of use.

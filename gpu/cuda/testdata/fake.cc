@@ -3,6 +3,10 @@
  * FAKE_FAIL one that fails in a step, FAKE_LIMIT bytes of device memory. */
 #include "emulate.h"
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "../../kernels/base.h"
 
 #include "../../kernels/layer.cu"
@@ -25,7 +29,9 @@ static const struct {
 };
 
 static __thread void *current;
-static int contexts, blocks, hosts, launches;
+static int contexts, blocks, hosts, launches, graphs;
+typedef std::vector<std::function<int()>> graph;
+static graph *capturing; // what is launched goes there
 static size_t taken;
 
 static int die(const char *why) {
@@ -51,7 +57,7 @@ int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 
 int cuDeviceTotalMem(size_t *n, int d) { return *n = 1u << 30, d != 7; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { return contexts++, *c = &contexts, d != 7; }
 int cuDevicePrimaryCtxRelease(int d) {
-	if (--contexts == 0 && (blocks || hosts)) die("memory was not freed");
+	if (--contexts == 0 && (blocks || hosts || graphs)) die("memory was not freed");
 	return d != 7;
 }
 int cuCtxSetCurrent(void *c) { return current = c, 0; }
@@ -71,12 +77,25 @@ int cuMemFree(uint64_t p) { ON_CONTEXT; return free((void *)p), blocks--, 0; }
 int cuMemHostAlloc(void **p, size_t n, unsigned f) { ON_CONTEXT; return hosts++, *p = calloc(1, n), f != 3; }
 int cuMemFreeHost(void *p) { ON_CONTEXT; return free(p), hosts--, 0; }
 int cuMemHostGetDevicePointer(uint64_t *d, void *p, unsigned f) { return *d = (uint64_t)p, f != 0; }
-int cuMemcpyHtoDAsync(uint64_t d, const void *s, size_t n, void *st) { ON_CONTEXT; return memcpy((void *)d, s, n), st == 0; }
+int cuMemcpyHtoDAsync(uint64_t d, const void *s, size_t n, void *st) { ON_CONTEXT; if (capturing) die("a copy is captured"); return memcpy((void *)d, s, n), st == 0; }
 int cuMemcpyDtoHAsync(void *d, uint64_t s, size_t n, void *st) { ON_CONTEXT; return memcpy(d, (void *)s, n), st == 0; }
 int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { ON_CONTEXT; return memset((void *)d, v, n), st == 0; }
 int cuStreamCreate(void **s, unsigned f) { ON_CONTEXT; return *s = &blocks, f != 1; }
 int cuStreamDestroy(void *s) { ON_CONTEXT; return s == 0; }
-int cuStreamSynchronize(void *s) { ON_CONTEXT; return s == 0; }
+int cuStreamSynchronize(void *s) { ON_CONTEXT; return capturing ? 900 : s == 0; }
+int cuStreamBeginCapture(void *s, int mode) { ON_CONTEXT; return capturing = new graph, !s || mode != 2; }
+int cuStreamEndCapture(void *s, void **g) { ON_CONTEXT; return *g = capturing, capturing = 0, graphs++, fails("cuStreamEndCapture") ? 901 : !s; }
+int cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long f) { ON_CONTEXT; return *e = new graph(*(graph *)g), graphs++, f != 0; }
+int cuGraphUpload(void *e, void *s) { ON_CONTEXT; return !e || !s; }
+int cuGraphDestroy(void *g) { ON_CONTEXT; return delete (graph *)g, graphs--, 0; }
+int cuGraphExecDestroy(void *e) { ON_CONTEXT; return delete (graph *)e, graphs--, 0; }
+int cuGraphLaunch(void *e, void *s) {
+	ON_CONTEXT;
+	if (!s || capturing) return 1;
+	for (auto &node : *(graph *)e)
+		if (int code = node()) return code;
+	return 0;
+}
 int cuStreamQuery(void *s) { ON_CONTEXT; return s == 0 ? 1 : fails("cuStreamQuery") ? 700 : 600; }
 int cuModuleLoadDataEx(void **m, const void *i, unsigned n, int *o, void **v) { ON_CONTEXT; return *m = (void *)i, !n || !o || !v || memcmp(i, "image", 5); }
 int cuModuleUnload(void *m) { return m == 0; }
@@ -85,6 +104,14 @@ int cuFuncGetAttribute(int *v, int a, void *f) { return *v = 0, !a || !f; }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, void *st, void **params, void **x) {
 	ON_CONTEXT;
 	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx < 1 || bx > 1024 || by != 1 || bz != 1 || sh || !st || !params || x) return 1;
+	if (capturing) { // arguments are copied at the launch
+		std::string args((char *)params[0], 128);
+		capturing->push_back([=] {
+			void *copies[] = {(void *)args.data()};
+			return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, sh, st, copies, x);
+		});
+		return 0;
+	}
 	if (!strcmp((char *)f, "publish")) {
 		launches++;
 		if (fails("cuLaunchKernel")) return 719;
@@ -104,6 +131,7 @@ static const struct {
 	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
 	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
 	F(cuStreamDestroy), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuLaunchKernel),
+	F(cuStreamBeginCapture), F(cuStreamEndCapture), F(cuGraphInstantiateWithFlags), F(cuGraphUpload), F(cuGraphLaunch), F(cuGraphDestroy), F(cuGraphExecDestroy),
 };
 int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status) {
 	const char *without = getenv("FAKE_WITHOUT");
@@ -145,6 +173,11 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *d, void *a, void *b, void *c, 
 int cublasLtMatmul(void *h, void *d, const void *al, uint64_t a, void *la, uint64_t b, void *lb, const void *be, uint64_t c, void *lc, uint64_t e, void *le, const void *g, uint64_t w, size_t n, void *s) {
 	ON_CONTEXT;
 	if (!h || !d || *(float *)al != 1 || *(float *)be != 0 || c != e || lc != le || !g || !w || !n || !s) return 7;
+	if (capturing) {
+		const float *one = (float *)al, *zero = (float *)be;
+		capturing->push_back([=] { return cublasLtMatmul(h, d, one, a, la, b, lb, zero, c, lc, e, le, g, w, n, s); });
+		return 0;
+	}
 	const matrix *weights = (matrix *)la, *in = (matrix *)lb, *out = (matrix *)le;
 	if (weights->rows != in->rows || out->rows != weights->columns || out->columns != in->columns) return 7;
 	const bf16 *x = (bf16 *)b, *y = (bf16 *)a, *bias = ((product *)d)->bias;

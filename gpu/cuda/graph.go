@@ -1,0 +1,50 @@
+//go:build linux && cgo
+
+package cuda
+
+// #include "program.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// capture makes a graph of each run of commands that keep does not except; the others stay as they are.
+func (m *machine) capture(from commands, keep func(c *C.command) bool) (commands, error) {
+	var to commands
+	for begin := 0; begin < len(from.list); {
+		if keep(&from.list[begin]) {
+			to.add(from.list[begin], from.names[begin])
+			begin++
+			continue
+		}
+		end := begin + 1
+		for end < len(from.list) && !keep(&from.list[end]) {
+			end++
+		}
+		purpose := fmt.Sprintf("%d commands, %s to %s", end-begin, from.names[begin], from.names[end-1])
+		var at C.int
+		var graph unsafe.Pointer
+		if err := check(C.capture(m.c, &from.list[begin], C.int(end-begin), &at, &graph)); err != nil {
+			return commands{}, fmt.Errorf("cuda: capture %s: at %s: %w", purpose, from.names[begin+int(at)], err)
+		}
+		m.graphs = append(m.graphs, graph)
+		c := C.command{kind: C.GRAPH, function: graph}
+		for i, v := range "graph" {
+			c.name[i] = C.char(v)
+		}
+		to.add(c, purpose)
+		begin = end
+	}
+	return to, nil
+}
+
+// none excepts no command.
+func none(*C.command) bool { return false }
+
+// attends excepts the commands that stay outside of piecewise graphs: those whose work depends on the lengths of the sequences.
+func attends(c *C.command) bool {
+	name := C.GoString(&c.name[0])
+	return name == "attention" || name == "combine"
+}
