@@ -9,7 +9,7 @@ FUZZTIME ?= 5s
 CGO := $(shell command -v $$(go env CC) >/dev/null && echo 1 || echo 0)
 GOLANGCI := .tools/golangci-lint
 # Packages whose concurrency is their purpose run under the race detector.
-RACE := ./collective/... ./launcher/... ./rank/... ./artifact/...
+RACE := ./collective/... ./launcher/... ./rank/... ./artifact/... ./stream/...
 
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
