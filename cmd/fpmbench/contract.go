@@ -11,7 +11,6 @@ import (
 // reason: a setting that is silently ignored makes a run that is not the one that was asked for.
 var refusedVariables = []struct{ name, reason string }{
 	{"DYN_BENCH_KV_WARMUP_CACHE_DIR", noDownload},
-	{"DYN_FORWARDPASS_METRIC_PORT", noStream},
 	{"DYN_FPM_TRACE", noTrace},
 	{"DYN_FPM_OUTPUT_PATH", noTrace},
 	{"DYN_FPM_MODE", noTrace},
@@ -22,7 +21,6 @@ var refusedVariables = []struct{ name, reason string }{
 
 const (
 	noDownload = "nothing is downloaded, so nothing is cached; give --dataset a file"
-	noStream   = "the live stream is not offered; results are in the artifacts only"
 	noTrace    = "the live trace belongs to a serving engine; this benchmark serves nothing"
 )
 
@@ -39,9 +37,7 @@ func (o *options) applyContract(getenv func(string) string, isSet func(flag stri
 	if o.randomizeKDA {
 		refuse("--benchmark-randomize-kda-state: no supported model has recurrent KDA layers; drop the flag or unset DYN_BENCHMARK_RANDOMIZE_KDA_STATE")
 	}
-	if err := o.text.check(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, o.text.check(), o.stream.check())
 	if reason := o.text.missingText(); o.content.Value != artifact.ContentRandom && reason != "" {
 		refuse("--prefill-content %s: %s; give --token-pool, or --tokenizer and --dataset, or use random", o.content.Value, reason)
 	}

@@ -13,6 +13,7 @@ import (
 type options struct {
 	engine, mode, content, evidence flagvalue.Choice
 	text                            textOptions
+	stream                          streamOptions
 	model, weights                  string
 	overrides, dtype                string
 	kvDType                         string
@@ -156,6 +157,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print the model, its memory and the points, and measure nothing"},
 	}
 	flags = append(flags, o.text.flags()...)
+	flags = append(flags, o.stream.flags()...)
 	for _, f := range sampleFlags {
 		flags = append(flags,
 			&cli.GenericFlag{Name: f.name, Value: o.samples[f.name], EnvVars: env("FPM_"+f.env, "DYN_"+f.env), Usage: "at most `N` " + f.usage},

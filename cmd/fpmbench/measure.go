@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
@@ -21,7 +22,9 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	sizes := artifact.Sizes{TP: pl.topology.TP, PCP: pl.topology.PCP, PP: pl.topology.PP}
 	worker := world.Rank() % sizes.Workers()
 	groups := &bench.Groups{World: world}
-	defer func() { //nolint:contextcheck // giving up waits for nobody
+	var published *live
+	defer func() { err = errors.Join(err, published.end()) }() // when the others know of an error: subscribers may take a second
+	defer func() {                                             //nolint:contextcheck // giving up waits for nobody
 		if err != nil && !errors.As(err, &exit.Status{}) {
 			err = groups.GiveUp(err)
 		}
@@ -49,6 +52,12 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 		defer func() { //nolint:contextcheck // closing is bounded, also when ctx has ended
 			err = errors.Join(err, serving.close())
 		}()
+	}
+	if worker == 0 {
+		if published, err = p.stream(ctx, o, place.DP, pl.topology.DP, os.DirFS("/proc")); err != nil {
+			return err
+		}
+		pl.bench.Live = published.record(&o.stream)
 	}
 	graph := bench.NewGraphMetrics(o.graphMetrics)
 	graph.Enable()
@@ -85,11 +94,11 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	pl.bench.Launch = artifact.Launch{Version: version, Host: own.Host.Name, PID: own.Launch.PID}
 	pl.bench.Engine = bench.Provenance(&pl.bench, bench.Setup{Info: engine.Info(), Geometry: pl.geometry, Model: pl.model, WeightSeed: o.seed(),
 		DPSize: pl.topology.DP, Sizes: sizes, Version: version})
-	return p.lead(ctx, o, pl, engine, groups, runID, own, stopper, serving)
+	return p.lead(ctx, o, pl, engine, groups, runID, own, stopper, serving, published)
 }
 
 // lead runs the benchmark on the leader of a DP rank and publishes what came of it.
-func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, groups *bench.Groups, runID string, own *own, stopper *stopper, serving *server) error {
+func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Engine, groups *bench.Groups, runID string, own *own, stopper *stopper, serving *server, live *live) error {
 	leaders := groups.Leaders
 	var bar *progress
 	if leaders.Rank() == 0 {
@@ -107,6 +116,9 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	}
 	if stopped {
 		own.StoppedBy = stopper.reason()
+	}
+	if err == nil {
+		live.resume()
 	}
 	if err != nil && !session.Began() && pl.bench.Resume {
 		return err // what the earlier run left is better than a document that says only that this one failed
@@ -147,6 +159,12 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		stopper.use(func() { close(stop) })
 		if err := serving.wait(ctx, stop); err != nil {
 			return err
+		}
+	}
+	if o.serve != "" && live != nil { // the others publish as long as rank 0 serves
+		leaders.SetTimeout(0)
+		if err := leaders.Barrier(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("wait for the end of --serve: %w", err)
 		}
 	}
 	if stopped {

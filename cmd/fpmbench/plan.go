@@ -67,6 +67,9 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 			return nil, err
 		}
 	}
+	if err := o.stream.checkPorts(topology.DP); err != nil {
+		return nil, err
+	}
 	sample := func(name string) int { return o.samples[name].Value }
 	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology}
 	pl.bench = bench.Config{

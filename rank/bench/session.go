@@ -144,6 +144,7 @@ func (s *Session) run(ctx context.Context) error {
 			if err := s.keep(); err != nil {
 				return err
 			}
+			s.tell()
 		}
 		s.collect()
 	}
