@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/fpmrun/fpmrun/cmd/internal/flagvalue"
 	"github.com/fpmrun/fpmrun/rank/bench"
 )
 
@@ -21,23 +20,13 @@ type server struct {
 	failed  chan error
 }
 
-// serveAddress is the address that --serve means. A port alone is one of the loopback interface.
+// serveAddress is the address that --serve means.
 func serveAddress(given string) (string, error) {
-	address := given
-	if !strings.Contains(address, ":") {
-		address = ":" + address
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
+	address, err := flagvalue.ListenAddress(given)
 	if err != nil {
-		return "", fmt.Errorf("--serve %s: want PORT or HOST:PORT, with a port from 0 to 65535", given)
+		return "", fmt.Errorf("--serve %s: %w", given, err)
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
+	return address, nil
 }
 
 // listen opens the address of --serve before any work is done, so that one that is taken ends the run at once.
