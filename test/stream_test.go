@@ -193,3 +193,34 @@ func TestStreamPortIsTaken(t *testing.T) {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
 }
+
+// fpmstat watch shows what a run publishes while it runs, as its documents have it.
+func TestStreamWatched(t *testing.T) {
+	dir := t.TempDir()
+	cmd := command(t, dir, "fpmbench", "--mode", "decode", "--points-file", manyPoints(t, dir, 200), "--output-path", "benchmark.json", "--stream-port", "0", "--stream-host", "127.0.0.1", "--stream-points")
+	addresses, output := published(t, cmd, 1)
+	r := succeed(t, dir, "fpmstat", "watch", "--json", "--no-heartbeats", "--count", "3", "--timeout", "60", "tcp://"+addresses[0])
+	text := output()
+	if cmd.ProcessState.ExitCode() != 0 {
+		t.Fatal(text)
+	}
+	times := map[artifact.Float]bool{}
+	for _, result := range read(t, filepath.Join(dir, "benchmark.json")).Results {
+		for _, raw := range result.FPMs[0].Measurement.Raw {
+			times[raw.WallTime] = true
+		}
+	}
+	var n int
+	for dec := json.NewDecoder(strings.NewReader(r.stdout)); dec.More(); n++ {
+		var line struct{ Record artifact.FPM }
+		if err := dec.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		if !times[line.Record.WallTime] {
+			t.Errorf("no raw sample took %v", line.Record.WallTime)
+		}
+	}
+	if n != 3 || !strings.Contains(r.stderr, "subscribed") {
+		t.Errorf("%d records, want 3\n%s", n, r.stderr)
+	}
+}
