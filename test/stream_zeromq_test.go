@@ -241,3 +241,66 @@ func TestStreamStoppedZeroMQ(t *testing.T) {
 		}
 	}
 }
+
+// publishPython is a publisher on libzmq. It prints its address and publishes until its input ends.
+const publishPython = `
+import struct, sys, threading, msgpack, zmq
+socket = zmq.Context().socket(zmq.PUB)
+port = socket.bind_to_random_port("tcp://127.0.0.1")
+print(f"tcp://127.0.0.1:{port}", flush=True)
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+sequence = 0
+while not over.wait(0.001):
+    record = {"version": 1, "worker_id": "py", "dp_rank": 4, "counter_id": sequence, "wall_time": 0.125 + sequence,
+              "scheduled_requests": {"num_decode_requests": sequence, "sum_decode_kv_tokens": 2**40}, "queued_requests": {}}
+    socket.send_multipart([b"", struct.pack(">Q", sequence), msgpack.packb(record)])
+    sequence += 1
+socket.close(0)
+`
+
+// fpmstat watch reads what a publisher on libzmq sends.
+func TestWatchZeroMQ(t *testing.T) {
+	python, _ := subscribers(t)
+	cmd := command(t, t.TempDir(), "")
+	path, err := exec.LookPath(python[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Path, cmd.Args = path, []string{python[0], "-c", publishPython}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := succeed(t, t.TempDir(), "fpmstat", "watch", "--json", "--count", "100", "--timeout", "60", strings.TrimSpace(address))
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+	lines := json.NewDecoder(strings.NewReader(r.stdout))
+	first := -1
+	for i := range 100 {
+		var m seen
+		if err := lines.Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		n := int(m.Sequence)
+		if first < 0 {
+			first = n
+		}
+		want := artifact.FPM{Version: 1, WorkerID: "py", DPRank: 4, CounterID: n, WallTime: 0.125 + artifact.Float(n), Scheduled: artifact.Scheduled{NumDecodeRequests: n, SumDecodeKVTokens: 1 << 40}}
+		if diff := cmp.Diff(want, m.Record); diff != "" || n != first+i || m.Lost != 0 {
+			t.Fatalf("record %d, behind %d: lost %d, %s", n, first, m.Lost, diff)
+		}
+	}
+}

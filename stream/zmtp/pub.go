@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 type PubConfig struct {
 	Queue       int           // messages that may wait for one subscriber before further ones are dropped; 0 is 1000
 	Handshake   time.Duration // how long a connection may take to prove that it is a subscriber; 0 is 10 s
-	Connections int           // how many there may be at a time; 0 is 256
+	Connections int           // how many subscribers there may be at a time, and how many connections that have yet to prove that they are some; 0 is 256
 }
 
 func (c *PubConfig) validate() error {
@@ -49,7 +50,8 @@ type Pub struct {
 
 	mu     sync.Mutex
 	closed bool
-	peers  map[*subscriber]struct{} // all connections, also those in their handshake
+	peers  map[*subscriber]struct{} // all connections
+	fresh  []*subscriber            // those in their handshake, the oldest first
 	stats  PubStats
 }
 
@@ -170,25 +172,38 @@ func (p *Pub) accept() {
 	}
 }
 
-// enter notes a connection; false when there is no place for it.
+// enter notes a connection; false when the publisher is closed. The oldest that is still in its handshake makes room, so that those who say
+// nothing keep nobody out.
 func (p *Pub) enter(s *subscriber) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || len(p.peers) >= p.cfg.Connections {
-		p.stats.Refused++
-		return false
-	}
-	p.peers[s] = struct{}{}
-	return true
-}
-
-// join notes that a connection is a subscriber; false when the publisher is closed.
-func (p *Pub) join(s *subscriber) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return false
 	}
+	if len(p.fresh) == p.cfg.Connections {
+		_ = p.fresh[0].conn.Close() // ends it, see leave
+		p.fresh = slices.Delete(p.fresh, 0, 1)
+	}
+	p.peers[s] = struct{}{}
+	p.fresh = append(p.fresh, s)
+	return true
+}
+
+// settled notes that a connection's handshake is over. The caller holds mu.
+func (p *Pub) settled(s *subscriber) {
+	if i := slices.Index(p.fresh, s); i >= 0 {
+		p.fresh = slices.Delete(p.fresh, i, i+1)
+	}
+}
+
+// join notes that a connection is a subscriber; false when the publisher is closed, or has as many as it may.
+func (p *Pub) join(s *subscriber) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.stats.Subscribers == p.cfg.Connections {
+		return false
+	}
+	p.settled(s)
 	s.joined, s.queue = true, make(chan []byte, p.cfg.Queue)
 	p.stats.Subscribers++
 	p.stats.Joined++
@@ -200,6 +215,7 @@ func (p *Pub) leave(s *subscriber) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.peers, s)
+	p.settled(s)
 	if s.joined {
 		p.stats.Subscribers--
 		if !p.closed {

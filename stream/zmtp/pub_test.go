@@ -272,13 +272,75 @@ func TestCloseLingers(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	p := listen(t, PubConfig{Connections: 1})
 	s := subscribe(t, p, SubConfig{})
-	if _, err := Dial(t.Context(), p.Addr().String(), SubConfig{}); err == nil {
-		t.Error("a second connection was taken")
+	second, err := Dial(t.Context(), p.Addr().String(), SubConfig{})
+	if err == nil {
+		err = second.Confirm(t.Context())
+		second.Close()
+	}
+	if err == nil {
+		t.Error("a second subscriber was taken")
 	}
 	p.Send(nil, number(0))
 	want(t, s, "", 0, 1)
 	if got := p.Stats(); got.Refused != 1 {
 		t.Errorf("%+v, want 1 refused", got)
+	}
+}
+
+// As many silent clients as there may be keep nobody out: the oldest makes room.
+func TestSilentClientsMakeRoom(t *testing.T) {
+	p := listen(t, PubConfig{Connections: 2, Handshake: time.Hour})
+	silent := []net.Conn{dial(t, p), dial(t, p), dial(t, p)} // the third takes the first one's place
+	gone(t, silent[0])
+	s := subscribe(t, p, SubConfig{})
+	gone(t, silent[1])
+	p.Send(nil, number(0))
+	want(t, s, "", 0, 1)
+	closePub(t, p)
+	if got := p.Stats(); got.Refused != 2 || got.Joined != 1 {
+		t.Errorf("%+v, want two refused", got)
+	}
+	gone(t, silent[2])
+}
+
+// A message says as well as an answer that the subscription is in force, and is not lost.
+func TestConfirmedByMessage(t *testing.T) {
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() { // a publisher that answers no PING
+		conn, err := l.Accept()
+		if err == nil {
+			defer conn.Close()
+			_, err = shake(conn, bufio.NewReader(conn), "PUB", "SUB")
+		}
+		if err == nil {
+			_, err = conn.Write(appendMessage(nil, [][]byte{nil, number(0)}))
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, conn)
+		}
+		done <- err
+	}()
+	s, err := Dial(t.Context(), l.Addr().String(), SubConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Confirm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(t, s, "", 0, 1)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

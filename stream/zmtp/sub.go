@@ -38,8 +38,8 @@ type Sub struct {
 	cfg   SubConfig
 	conn  net.Conn
 	r     *bufio.Reader
-	minor byte       // of the publisher's version
-	early [][][]byte // messages that came while Confirm waited
+	minor byte     // of the publisher's version
+	early [][]byte // a message that came while Confirm waited; nil: none
 }
 
 // Dial connects to a publisher and subscribes. A peer that is no publisher is ErrProtocol. Unlike libzmq's socket a Sub does not connect again by itself.
@@ -103,7 +103,7 @@ func because(ctx context.Context, err error) error {
 const confirmation = "subscribed?"
 
 // Confirm waits until the publisher has taken the subscription, so that all that is sent from then on is for this subscriber. It asks with a PING, which
-// is answered behind the subscription. Publishers of version 3.0 know no PING; for them it returns at once.
+// is answered behind the subscription; a message is a sign as good. Publishers of version 3.0 know no PING; for them it returns at once.
 func (s *Sub) Confirm(ctx context.Context) error {
 	if s.minor == 0 {
 		return nil
@@ -113,33 +113,24 @@ func (s *Sub) Confirm(ctx context.Context) error {
 	if _, err := s.conn.Write(appendCommand(nil, "PING", []byte("\x00\x00"+confirmation))); err != nil {
 		return because(ctx, err)
 	}
-	for {
+	for s.early == nil {
 		frames, answer, err := s.read()
 		if err != nil {
 			return because(ctx, err)
 		}
-		if answer == confirmation {
+		if frames != nil || answer == confirmation {
+			s.early = frames
 			return nil
 		}
-		if frames == nil { // the answer to something else
-			continue
-		}
-		if len(s.early) == earlyMessages {
-			return wrong("%d messages and no answer to PING", earlyMessages)
-		}
-		s.early = append(s.early, frames)
 	}
+	return nil
 }
-
-// earlyMessages is how many messages Confirm keeps.
-const earlyMessages = 10000
 
 // Next waits for the next message and returns its frames, which are the caller's. io.EOF says that the publisher ended between two messages. After any error
 // the Sub is of no more use, since part of a message may have been read.
 func (s *Sub) Next(ctx context.Context) ([][]byte, error) {
-	if len(s.early) > 0 {
-		frames := s.early[0]
-		s.early = s.early[1:]
+	if frames := s.early; frames != nil {
+		s.early = nil
 		return frames, nil
 	}
 	release := s.bound(ctx)
