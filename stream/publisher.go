@@ -54,6 +54,7 @@ type Stats struct {
 // transport is what a publisher sends through: *zmtp.Pub. Send does not wait.
 type transport interface {
 	Send(frames ...[]byte)
+	Subscribed() <-chan struct{}
 	Stats() zmtp.PubStats
 	Close(linger time.Duration) error
 }
@@ -96,6 +97,9 @@ func newPublisher(t transport, cfg Config) *Publisher {
 
 // Addr is the address that the publisher listens on.
 func (p *Publisher) Addr() net.Addr { return p.address }
+
+// Subscribed is closed as soon as there has been a subscriber.
+func (p *Publisher) Subscribed() <-chan struct{} { return p.transport.Subscribed() }
 
 // Publish queues a record; its counter_id will be the sequence number. It does not wait: a record that finds no place is dropped and counted. One that is
 // published while the publisher is paused, or after Close, is withheld and counted.

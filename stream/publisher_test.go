@@ -39,6 +39,8 @@ func (s *sink) Send(frames ...[]byte) {
 	s.sent, s.at = append(s.sent, m.Record), append(s.at, time.Since(s.began))
 }
 
+func (s *sink) Subscribed() <-chan struct{} { return nil }
+
 func (s *sink) Stats() zmtp.PubStats { return zmtp.PubStats{Joined: 7} }
 
 func (s *sink) Close(linger time.Duration) error {

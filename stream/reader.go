@@ -34,7 +34,7 @@ type Event struct {
 const (
 	recordFrame = 64 << 10
 	firstRetry  = 50 * time.Millisecond
-	lastRetry   = time.Second
+	lastRetry   = 200 * time.Millisecond
 )
 
 // Reader reads the stream of one publisher, which may start later, end, and start again.
@@ -43,7 +43,7 @@ type Reader struct {
 }
 
 // Read subscribes and calls take with each event, one at a time, until take returns an error or ctx ends; it returns that error or the context's cause. A peer that
-// is no ZeroMQ publisher is an error (zmtp.ErrProtocol); one that cannot be reached is tried again, within a second.
+// is no ZeroMQ publisher is an error (zmtp.ErrProtocol); one that cannot be reached is tried again, five times a second or more.
 func (r *Reader) Read(ctx context.Context, take func(Event) error) error {
 	var sequence Sequence
 	wait, absent := firstRetry, false

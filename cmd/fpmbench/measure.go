@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
@@ -109,7 +110,12 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	if err != nil {
 		return err
 	}
-	stopper.use(session.Stop)
+	asked := make(chan struct{})
+	stopper.use(func() { // once
+		close(asked)
+		session.Stop()
+	})
+	live.wait(ctx, time.Duration(o.stream.wait), asked)
 	doc, stopped, err := session.Run(ctx, runID)
 	if bar != nil {
 		bar.finish()

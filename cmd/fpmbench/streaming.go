@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"strconv"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,7 +22,11 @@ type streamOptions struct {
 	port   flagvalue.Count
 	host   string
 	points bool
+	wait   flagvalue.Duration
 }
+
+// longestWait is less than what the ranks wait for each other.
+const longestWait = 2 * time.Minute
 
 // flags declares the options.
 func (o *streamOptions) flags() []cli.Flag {
@@ -30,6 +36,7 @@ func (o *streamOptions) flags() []cli.Flag {
 			Usage: fmt.Sprintf("publish records over ZeroMQ, DP rank r at `PORT` + r, usually %d; 0 is any free port. The stream is silent while points are measured", stream.DefaultPort)},
 		&cli.StringFlag{Name: "stream-host", DefaultText: "all interfaces", Destination: &o.host, EnvVars: []string{"FPM_STREAM_HOST"}, Usage: "publish at `HOST`, a name or address of this machine, only"},
 		&cli.BoolFlag{Name: "stream-points", Destination: &o.points, EnvVars: []string{"FPM_STREAM_POINTS"}, Usage: "publish each point's records as soon as it is measured, too"},
+		&cli.GenericFlag{Name: "stream-wait", DefaultText: "do not wait", Value: &o.wait, EnvVars: []string{"FPM_STREAM_WAIT"}, Usage: "let each rank wait for a subscriber before the first point, up to `D`, in seconds or as 1m; then it goes on without"},
 	}
 }
 
@@ -41,6 +48,12 @@ func (o *streamOptions) check() error {
 	}
 	if !o.port.Given && o.points {
 		errs = append(errs, fmt.Errorf("--stream-points: nothing is published without --stream-port; give it, such as %d", stream.DefaultPort))
+	}
+	if !o.points && o.wait > 0 {
+		errs = append(errs, fmt.Errorf("--stream-wait %v: nothing is published that a subscriber could miss; give --stream-points, too", time.Duration(o.wait)))
+	}
+	if time.Duration(o.wait) > longestWait {
+		errs = append(errs, fmt.Errorf("--stream-wait %v: want at most %v", time.Duration(o.wait), longestWait))
 	}
 	return errors.Join(errs...)
 }
@@ -84,7 +97,7 @@ func (p *program) stream(ctx context.Context, o *options, rank, dpSize int, proc
 		return nil, fmt.Errorf("--stream-port %d: DP rank %d cannot publish at port %d: %w", so.port.Value, rank, port, err)
 	}
 	if rank == 0 || so.port.Value == 0 {
-		p.log.Info("publishing records", "dp_rank", rank, "address", "tcp://"+publisher.Addr().String())
+		p.log.Info("publishing records", "dp_rank", rank, "address", "tcp://"+reachable(publisher.Addr()))
 	}
 	if rank == 0 && !so.points && o.serve == "" {
 		p.log.Warn("nothing will be published: the stream is silent while points are measured, and the run ends with them; --stream-points publishes them, --serve stays afterwards")
@@ -95,12 +108,42 @@ func (p *program) stream(ctx context.Context, o *options, rank, dpSize int, proc
 	return &live{Publisher: publisher, p: p, rank: rank}, nil
 }
 
+// reachable is an address that others can connect to: where it is that of all interfaces, the host's name stands for them.
+func reachable(address net.Addr) string {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return address.String()
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "*"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
 // record is what the session tells each record to; nil when nobody is to hear it.
 func (l *live) record(o *streamOptions) func(artifact.FPM) {
 	if l == nil || !o.points {
 		return nil
 	}
 	return l.Publish
+}
+
+// wait waits for a subscriber, where that was asked for, until stop is closed or ctx ends.
+func (l *live) wait(ctx context.Context, limit time.Duration, stop <-chan struct{}) {
+	if l == nil || limit == 0 {
+		return
+	}
+	l.p.log.Info("waiting for a subscriber", "dp_rank", l.rank, "at_most", limit)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-l.Subscribed():
+	case <-timer.C:
+		l.p.log.Warn("no subscriber came; going on without", "dp_rank", l.rank, "waited", limit)
+	case <-stop:
+	case <-ctx.Done():
+	}
 }
 
 // resume begins what comes after the points, where anything is published.

@@ -2,12 +2,16 @@ package main
 
 import (
 	"log/slog"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
+	"github.com/fpmrun/fpmrun/stream/zmtp"
 )
 
 func TestStreamFlags(t *testing.T) {
@@ -20,6 +24,9 @@ func TestStreamFlags(t *testing.T) {
 		{[]string{"--stream-port", "65535"}, ""},
 		{[]string{"--stream-port", "-1"}, "--stream-port -1: want an integer from 0 to 65535"},
 		{[]string{"--stream-host", "127.0.0.1"}, "--stream-host 127.0.0.1: nothing is published without --stream-port; give it, such as 20380"},
+		{[]string{"--stream-port", "0", "--stream-points", "--stream-wait", "2m"}, ""},
+		{[]string{"--stream-port", "0", "--stream-wait", "5"}, "--stream-wait 5s: nothing is published that a subscriber could miss; give --stream-points, too"},
+		{[]string{"--stream-port", "0", "--stream-points", "--stream-wait", "121"}, "--stream-wait 2m1s: want at most 2m0s"},
 		{[]string{"--stream-points"}, "--stream-points: nothing is published without --stream-port"},
 	} {
 		code, _, stderr := dry(t, nil, c.args...)
@@ -117,6 +124,22 @@ func end(t *testing.T, l *live) {
 	}
 }
 
+// What is logged can be typed: no interface is not an address.
+func TestReachable(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		ip   net.IP
+		want string
+	}{{net.IPv6unspecified, host + ":7"}, {net.IPv4zero, host + ":7"}, {net.IPv4(127, 0, 0, 1), "127.0.0.1:7"}, {net.IPv6loopback, "[::1]:7"}} {
+		if got := reachable(&net.TCPAddr{IP: c.ip, Port: 7}); got != c.want {
+			t.Errorf("%v: %q, want %q", c.ip, got, c.want)
+		}
+	}
+}
+
 // Without the flag there is no publisher, and nothing to do for it.
 func TestNoStream(t *testing.T) {
 	o := newOptions()
@@ -128,8 +151,55 @@ func TestNoStream(t *testing.T) {
 	if l.record(&o.stream) != nil {
 		t.Error("records are wanted")
 	}
+	l.wait(t.Context(), time.Hour, nil)
 	l.resume()
 	end(t, l)
+}
+
+// Waiting ends with a subscriber, with the limit, which is said, and with a signal.
+func TestStreamWait(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit time.Duration
+		begin func(t *testing.T, l *live, stop chan struct{})
+		want  string
+	}{
+		{"no limit is no wait", 0, func(*testing.T, *live, chan struct{}) {}, ""},
+		{"nobody comes", time.Millisecond, func(*testing.T, *live, chan struct{}) {}, "no subscriber came; going on without"},
+		{"a signal", time.Hour, func(_ *testing.T, _ *live, stop chan struct{}) { close(stop) }, ""},
+		{"a subscriber", time.Hour, func(t *testing.T, l *live, _ chan struct{}) {
+			sub, err := zmtp.Dial(t.Context(), l.Addr().String(), zmtp.SubConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { sub.Close() })
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log strings.Builder
+			p := &program{log: slog.New(slog.NewTextHandler(&log, nil))}
+			o := newOptions()
+			o.flags()
+			if err := o.stream.port.Set("0"); err != nil {
+				t.Fatal(err)
+			}
+			o.stream.host, o.stream.points = "127.0.0.1", true
+			l, err := p.stream(t.Context(), o, 1, 2, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer end(t, l)
+			stop := make(chan struct{})
+			c.begin(t, l, stop)
+			l.wait(t.Context(), c.limit, stop)
+			if got := strings.Contains(log.String(), "no subscriber came"); got != (c.want != "") {
+				t.Errorf("it says %s", log.String())
+			}
+			if said := strings.Contains(log.String(), "waiting for a subscriber"); said != (c.limit > 0) {
+				t.Errorf("it says %s", log.String())
+			}
+		})
+	}
 }
 
 // Points are published with --stream-points only; what comes after them always is.

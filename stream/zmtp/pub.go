@@ -47,12 +47,14 @@ type Pub struct {
 	cfg      PubConfig
 	listener net.Listener
 	running  sync.WaitGroup
+	first    chan struct{} // closed with the first subscription
 
 	mu     sync.Mutex
 	closed bool
 	peers  map[*subscriber]struct{} // all connections
 	fresh  []*subscriber            // those in their handshake, the oldest first
 	stats  PubStats
+	heard  bool // first is closed
 }
 
 // Listen makes a publisher at a TCP address; port 0 is any free one. ctx bounds the start alone.
@@ -65,13 +67,16 @@ func Listen(ctx context.Context, address string, cfg PubConfig) (*Pub, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pub{cfg: cfg, listener: l, peers: map[*subscriber]struct{}{}}
+	p := &Pub{cfg: cfg, listener: l, first: make(chan struct{}), peers: map[*subscriber]struct{}{}}
 	p.running.Go(p.accept)
 	return p, nil
 }
 
 // Addr is the address that the publisher listens on.
 func (p *Pub) Addr() net.Addr { return p.listener.Addr() }
+
+// Subscribed is closed as soon as there has been a subscription: what is sent from then on is for somebody.
+func (p *Pub) Subscribed() <-chan struct{} { return p.first }
 
 // Send queues a message for each subscriber of a prefix of its first frame. It does not wait: whose queue is full loses the message, whole. The frames
 // are copied. After Close it does nothing.

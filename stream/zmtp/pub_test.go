@@ -133,6 +133,11 @@ func TestTopics(t *testing.T) {
 func TestSubscriptions(t *testing.T) {
 	p := listen(t, PubConfig{})
 	conn, r := greeted(t, p)
+	select {
+	case <-p.Subscribed():
+		t.Error("subscribed to before anybody asked")
+	default:
+	}
 	say := func(bytes []byte) {
 		t.Helper()
 		if _, err := conn.Write(appendCommand(bytes, "PING", []byte("\x00\x00.."))); err != nil {
@@ -156,6 +161,7 @@ func TestSubscriptions(t *testing.T) {
 		{"\x00\x02\x07t", true},                                     // something else that a subscriber may say
 	} {
 		say([]byte(c.request))
+		<-p.Subscribed()
 		before := p.Stats().Sent
 		p.Send([]byte("t"), number(i))
 		if taken := p.Stats().Sent > before; taken != c.taken {

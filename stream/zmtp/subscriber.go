@@ -105,6 +105,10 @@ func (s *subscriber) subscribe(add bool, prefix string) error {
 	case add:
 		s.prefixes[prefix]++
 		s.total++
+		if !s.pub.heard {
+			s.pub.heard = true
+			close(s.pub.first)
+		}
 	case s.prefixes[prefix] > 1:
 		s.prefixes[prefix]--
 		s.total--
