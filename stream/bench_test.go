@@ -52,6 +52,34 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
+// BenchmarkPoint is what a point with two records waits for: both published, and flushed to a subscriber that reads.
+func BenchmarkPoint(b *testing.B) {
+	p, err := Listen(b.Context(), "127.0.0.1:0", Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reader := Reader{Address: p.Addr().String()}
+		_ = reader.Read(ctx, func(Event) error { return nil })
+	}()
+	<-p.Subscribed()
+	p.Resume()
+	r := example()
+	for b.Loop() {
+		p.Publish(r)
+		p.Publish(r)
+		p.Flush()
+	}
+	cancel()
+	<-done
+	if err := p.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // BenchmarkEncode is one record's bytes.
 func BenchmarkEncode(b *testing.B) {
 	r := example()

@@ -68,10 +68,13 @@ type Publisher struct {
 	resumed   chan struct{} // holds one element after a Resume that the loop has not seen
 	done      chan struct{}
 
-	mu     sync.Mutex
-	paused bool
-	closed bool
-	stats  Stats
+	mu      sync.Mutex
+	paused  bool
+	closed  bool
+	stats   Stats
+	queued  uint64    // records that the queue took
+	handled uint64    // of them those that were handed to the transport
+	flushed sync.Cond // of mu: handled has grown
 }
 
 // Listen makes a publisher at a TCP address. It begins paused. ctx bounds the start alone.
@@ -91,6 +94,7 @@ func Listen(ctx context.Context, address string, cfg Config) (*Publisher, error)
 // newPublisher starts a publisher over a transport. cfg is valid.
 func newPublisher(t transport, cfg Config) *Publisher {
 	p := &Publisher{cfg: cfg, transport: t, paused: true, queue: make(chan artifact.FPM, cfg.Queue), resumed: make(chan struct{}, 1), done: make(chan struct{})}
+	p.flushed.L = &p.mu
 	go p.loop()
 	return p
 }
@@ -112,8 +116,18 @@ func (p *Publisher) Publish(r artifact.FPM) {
 	}
 	select {
 	case p.queue <- r:
+		p.queued++
 	default:
 		p.stats.Overflowed++
+	}
+}
+
+// Flush waits until what was published so far has been handed to the subscribers' queues, which takes microseconds: the transport waits for nobody.
+func (p *Publisher) Flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for upTo := p.queued; p.handled < upTo; {
+		p.flushed.Wait()
 	}
 }
 
@@ -171,6 +185,10 @@ func (p *Publisher) loop() {
 				return
 			}
 			p.send(r, 0)
+			p.mu.Lock()
+			p.handled++
+			p.mu.Unlock()
+			p.flushed.Broadcast()
 		case <-silence.C:
 			if p.isPaused() {
 				continue // until resumed

@@ -165,6 +165,34 @@ func TestPublisherOverflow(t *testing.T) {
 	}
 }
 
+// Flush waits for what was published before it, and for nothing else.
+func TestPublisherFlush(t *testing.T) {
+	publish(t, Config{Queue: 3}, make(chan struct{}), func(p *Publisher) {
+		p.Flush()
+		p.Resume()
+		hold := p.transport.(*sink).hold
+		for i := range 5 {
+			p.Publish(record(i))
+			synctest.Wait() // the first is with the transport, three are queued, the fifth is dropped
+		}
+		flushed := make(chan struct{})
+		go func() {
+			p.Flush()
+			close(flushed)
+		}()
+		for range 4 {
+			synctest.Wait()
+			select {
+			case <-flushed:
+				t.Error("flushed before all was sent")
+			default:
+			}
+			hold <- struct{}{}
+		}
+		<-flushed
+	})
+}
+
 func TestConfigRefused(t *testing.T) {
 	for _, cfg := range []Config{{Queue: -1}, {Heartbeat: -1}, {WorkerID: "\xff"}} {
 		if p, err := Listen(t.Context(), "127.0.0.1:0", cfg); err == nil {

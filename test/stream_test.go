@@ -118,6 +118,21 @@ func TestStreamPoints(t *testing.T) {
 	files, all := rankFiles(dir, 2)
 	check(t, all...)
 	for rank, path := range files {
+		own := struct {
+			Fpmrun struct {
+				Stream struct{ Messages, Subscribers, Dropped int }
+			}
+		}{}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(content, &own); err != nil {
+			t.Fatal(err)
+		}
+		if s := own.Fpmrun.Stream; s.Messages < len(received[rank]) || s.Subscribers != 1 || s.Dropped != 0 {
+			t.Errorf("rank %d: the document says %+v of %d records", rank, s, len(received[rank]))
+		}
 		var want []stream.Message
 		for _, result := range read(t, path).Results {
 			for _, r := range result.FPMs[0].Measurement.Raw {

@@ -123,6 +123,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	if stopped {
 		own.StoppedBy = stopper.reason()
 	}
+	own.Stream = live.evidence(&o.stream)
 	if err == nil {
 		live.resume()
 	}

@@ -19,6 +19,7 @@ type own struct {
 	Engine    map[string]string `json:"engine_host"`
 	Evidence  string            `json:"evidence"`             // full, minimal or alternate
 	StoppedBy string            `json:"stopped_by,omitempty"` // signal or timeout, when the run ended early
+	Stream    *ownStream        `json:"stream,omitempty"`     // with --stream-points
 }
 
 type ownLaunch struct {
@@ -36,6 +37,13 @@ type ownHost struct {
 	GoVersion  string `json:"go_version"`
 	CPUs       int    `json:"allowed_cpus"`
 	GOMAXPROCS int    `json:"gomaxprocs"`
+}
+
+// ownStream is what was published between the points, up to the end of the last.
+type ownStream struct {
+	Messages    uint64 `json:"messages"`    // sequence numbers given, heartbeats among them
+	Subscribers uint64 `json:"subscribers"` // that there were in all
+	Dropped     uint64 `json:"dropped"`     // because of queues that were full, once for each subscriber
 }
 
 // newOwn describes this process and its host.

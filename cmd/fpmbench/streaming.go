@@ -121,12 +121,18 @@ func reachable(address net.Addr) string {
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// record is what the session tells each record to; nil when nobody is to hear it.
-func (l *live) record(o *streamOptions) func(artifact.FPM) {
+// record is what the session tells the records of each point to; nil when nobody is to hear them. It returns when they are with the subscribers' queues, so
+// that the next point does not compete with that.
+func (l *live) record(o *streamOptions) func(point []artifact.FPM) {
 	if l == nil || !o.points {
 		return nil
 	}
-	return l.Publish
+	return func(point []artifact.FPM) {
+		for _, r := range point {
+			l.Publish(r)
+		}
+		l.Flush()
+	}
 }
 
 // wait waits for a subscriber, where that was asked for, until stop is closed or ctx ends.
@@ -134,7 +140,9 @@ func (l *live) wait(ctx context.Context, limit time.Duration, stop <-chan struct
 	if l == nil || limit == 0 {
 		return
 	}
-	l.p.log.Info("waiting for a subscriber", "dp_rank", l.rank, "at_most", limit)
+	if l.rank == 0 {
+		l.p.log.Info("each rank waits for a subscriber", "at_most", limit)
+	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -144,6 +152,15 @@ func (l *live) wait(ctx context.Context, limit time.Duration, stop <-chan struct
 	case <-stop:
 	case <-ctx.Done():
 	}
+}
+
+// evidence is what the rank's document says of a stream between the points; nil where there was none.
+func (l *live) evidence(o *streamOptions) *ownStream {
+	if l == nil || !o.points {
+		return nil
+	}
+	s := l.Stats()
+	return &ownStream{Messages: s.Published, Subscribers: s.Joined, Dropped: s.Dropped + s.Overflowed}
 }
 
 // resume begins what comes after the points, where anything is published.

@@ -61,7 +61,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Progress func(Progress) // called after each real point on the leader of DP rank 0; nil: not called
 
-	Live func(artifact.FPM) // is told each raw record of this rank between two points, when its point is measured; it must not wait. nil: not called
+	Live func(point []artifact.FPM) // is told the raw records of this rank when their point is measured, between two points, which wait for it. nil: not called
 }
 
 // Progress is how far a run is.

@@ -15,12 +15,14 @@ func TestLiveRecords(t *testing.T) {
 	var mu sync.Mutex
 	told, steps := make([][]artifact.FPM, ranks), make([][]int, ranks)
 	outcomes, _ := runAll(t, ranks, func(rank int, c *Config, f *fake) {
-		c.Live = func(r artifact.FPM) {
+		c.Live = func(point []artifact.FPM) {
 			mu.Lock()
 			defer mu.Unlock()
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			told[rank], steps[rank] = append(told[rank], r), append(steps[rank], len(f.steps)-len(f.flight))
+			for _, r := range point {
+				told[rank], steps[rank] = append(told[rank], r), append(steps[rank], len(f.steps))
+			}
 			if len(f.flight) > 0 {
 				t.Errorf("rank %d: %d steps are in flight", rank, len(f.flight))
 			}

@@ -153,6 +153,15 @@ func (p *Pub) Close(linger time.Duration) error {
 	return err
 }
 
+// undelivered counts messages that were being written when the publisher ended. What a subscriber leaves behind that goes by itself is nobody's loss.
+func (p *Pub) undelivered(messages int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		p.stats.Dropped += uint64(messages)
+	}
+}
+
 // accept takes connections in until the listener is closed. It waits a moment after an error that may pass, such as too many open files.
 func (p *Pub) accept() {
 	const first, most = 5 * time.Millisecond, time.Second // the latter bounds what Close waits for

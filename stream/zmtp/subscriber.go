@@ -124,13 +124,14 @@ func (s *subscriber) write() {
 	defer s.hangUp() // ends serve, too
 	buffer := make([]byte, 0, writeAtOnce)
 	for {
+		messages := 0
 		buffer = buffer[:0]
 		select {
 		case message, more := <-s.queue:
 			if !more {
 				return
 			}
-			buffer = append(buffer, message...)
+			buffer, messages = append(buffer, message...), 1
 		case answer := <-s.control:
 			buffer = append(buffer, answer...)
 		}
@@ -138,12 +139,15 @@ func (s *subscriber) write() {
 			var message []byte
 			select {
 			case message, more = <-s.queue:
-				buffer = append(buffer, message...)
+				if more {
+					buffer, messages = append(buffer, message...), messages+1
+				}
 			default:
 				more = false
 			}
 		}
 		if _, err := s.conn.Write(buffer); err != nil {
+			s.pub.undelivered(messages)
 			return
 		}
 	}
