@@ -193,6 +193,14 @@ func TestPublisherFlush(t *testing.T) {
 	})
 }
 
+// The format's readers expect a queue of ten thousand and a heartbeat a second.
+func TestConfigDefaults(t *testing.T) {
+	var cfg Config
+	if err := cfg.Validate(); err != nil || cfg.Queue != 10000 || cfg.Heartbeat != time.Second {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+}
+
 func TestConfigRefused(t *testing.T) {
 	for _, cfg := range []Config{{Queue: -1}, {Heartbeat: -1}, {WorkerID: "\xff"}} {
 		if p, err := Listen(t.Context(), "127.0.0.1:0", cfg); err == nil {

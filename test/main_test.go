@@ -1,7 +1,9 @@
 package test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +40,16 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// freePort is a TCP port of the loopback interface that nobody has at the moment.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -45,6 +57,11 @@ func TestScripts(t *testing.T) {
 		Deadline:            time.Now().Add(5 * time.Minute),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			e.Setenv("FREE_PORT", port)
 			points, err := os.ReadFile("../artifact/testdata/points-mixed.json")
 			if err != nil {
 				return err

@@ -142,6 +142,10 @@ func (w *watcher) event(e stream.Event) error {
 	case stream.Subscribed:
 		say("subscribed")
 	case stream.Absent:
+		if errors.Is(e.Err, io.EOF) {
+			say("the publisher has ended; waiting for another")
+			break
+		}
 		say("no publisher (%v); trying on", e.Err)
 	case stream.Skipped:
 		say("message %d is passed over: %v", e.Sequence, e.Err)
