@@ -9,7 +9,7 @@ FUZZTIME ?= 5s
 CGO := $(shell command -v $$(go env CC) >/dev/null && echo 1 || echo 0)
 GOLANGCI := .tools/golangci-lint
 # Packages whose concurrency is their purpose run under the race detector.
-RACE := ./collective/... ./launcher/... ./rank/... ./artifact/... ./stream/...
+RACE := ./collective/... ./launcher/... ./rank/... ./artifact/... ./stream/... ./sweep/...
 
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
@@ -61,6 +61,7 @@ stress: build
 	scripts/stress-collective.sh
 	scripts/stress-launcher.sh
 	scripts/stress-journal.sh
+	FPM_SWEEP_KILLS=20 go test -count=1 -run TestSweepIsKilled ./test
 	FPM_EVERY_PREFIX=1 go test -count=1 -run TestResumeFromEveryPrefix ./rank/bench
 
 # What a change must pass before it is handed in, beside the tests.

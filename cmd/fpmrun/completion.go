@@ -57,7 +57,7 @@ func bashCompletion(names, withValue []string, words map[string][]string) string
 	var b strings.Builder
 	b.WriteString("_fpmrun() {\n  local cur=${COMP_WORDS[COMP_CWORD]} i=1 word flag=\n  COMPREPLY=()\n")
 	b.WriteString("  while (( i < COMP_CWORD )); do\n    word=${COMP_WORDS[i]}\n    if [[ -n $flag ]]; then flag=\n    else case $word in\n")
-	fmt.Fprintf(&b, "      %s) flag=$word ;;\n      bench|-*) ;;\n      *) COMPREPLY=( $(compgen -f -- \"$cur\") ); return ;;\n    esac; fi\n    i=$((i+1))\n  done\n", strings.Join(withValue, "|"))
+	fmt.Fprintf(&b, "      %s) flag=$word ;;\n      bench|sweep|-*) ;;\n      *) COMPREPLY=( $(compgen -f -- \"$cur\") ); return ;;\n    esac; fi\n    i=$((i+1))\n  done\n", strings.Join(withValue, "|"))
 	b.WriteString("  case $flag in\n    '') ;;\n")
 	for _, name := range withValue {
 		if w := words[name]; w != nil {
@@ -72,7 +72,7 @@ func bashCompletion(names, withValue []string, words map[string][]string) string
 
 func fishCompletion(names, withValue []string, words map[string][]string) string {
 	var b strings.Builder
-	b.WriteString("complete -c fpmrun -n __fish_is_first_token -a 'bench completion'\n")
+	b.WriteString("complete -c fpmrun -n __fish_is_first_token -a 'bench sweep completion'\n")
 	for _, name := range names {
 		kind := "-l"
 		if !strings.HasPrefix(name, "--") {

@@ -3,7 +3,7 @@ package main
 // helpText is what --help prints. It fits a terminal of 80 columns and 50 lines.
 const helpText = `Usage: fpmrun [flags] [--] PROGRAM [ARG...] [: [flags] PROGRAM [ARG...]]...
        fpmrun bench [flags] [-- --suggest] [OPERATION:BYTES...]
-       fpmrun completion bash|zsh|fish
+       fpmrun sweep FILE.yaml; fpmrun completion bash|zsh|fish
 
 Starts one process per rank, watches them, and leaves nothing behind. Ranks:
   -np N, -n N            ranks (one per visible GPU, else 1); gpu, cpu;

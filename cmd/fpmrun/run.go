@@ -34,6 +34,8 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 			return exit.Report(stderr, "fpmrun", exit.AsUsage(err))
 		case "agent":
 			return runAgent(ctx, slices.Delete(slices.Clone(args), 1, 2), environ, stdin, stdout, stderr)
+		case "sweep":
+			return runSweep(ctx, slices.Delete(slices.Clone(args), 1, 2), environ, stdout, stderr)
 		case "bench":
 			before = []string{"fpmcoll"}
 			args = slices.Delete(slices.Clone(args), 1, 2)
