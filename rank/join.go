@@ -2,10 +2,7 @@ package rank
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/fpmrun/fpmrun/collective"
@@ -16,8 +13,16 @@ type Options struct {
 	Getenv func(string) string // the process's environment
 	Logger *slog.Logger
 
+	RequireSecret bool // the launch's public name is not enough; so does FPM_REQUIRE_SECRET
+
 	Thresholds collective.Thresholds // the same on all ranks; zero = the defaults
 }
+
+// How long a rank looks for rank 0. Pods may have to wait for a node, and for the image.
+const (
+	defaultJoinTimeout    = 2 * time.Minute
+	kubernetesJoinTimeout = 10 * time.Minute
+)
 
 // Join joins the world that the identity names. The second result is the kind of secret it was joined with.
 func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string, error) {
@@ -29,62 +34,41 @@ func Join(ctx context.Context, id Identity, o Options) (*collective.Comm, string
 		comm, err := collective.Join(ctx, cfg)
 		return comm, AuthFile, err
 	}
-	if len(id.Rendezvous) == 0 {
-		return nil, "", fmt.Errorf("rank: %d ranks and no rendezvous: the launcher (%s) named none", id.Size, id.Source)
+	for _, other := range id.Overruled {
+		if id.Rank == 0 {
+			o.Logger.Info("another launcher's variables say something else; FPM_IDENTITY chooses", "taken", id.String(), "other", other)
+		}
 	}
-	token, auth, err := secret(id, o.Getenv)
+	if id.JoinTimeout == 0 && id.Source == FromKubernetes {
+		id.JoinTimeout, cfg.JoinTimeout = kubernetesJoinTimeout, kubernetesJoinTimeout
+	}
+	m, auth, err := find(ctx, &id, &o)
 	if err != nil {
-		return nil, "", err
-	}
-	if auth == AuthPublic && id.Rank == 0 {
-		o.Logger.Warn("no secret was given: the ranks are told from other jobs, not from other users; set FPM_TOKEN_FILE")
-	}
-	cfg.Token = token
-	if err := network(&cfg, id, o.Getenv); err != nil {
 		return nil, auth, err
 	}
-	if cfg.Rendezvous, err = meeting(ctx, id, token); err != nil {
+	if m.close != nil {
+		defer m.close()
+	}
+	id.Rendezvous = []string{m.address}
+	cfg.Token, cfg.Rendezvous, cfg.RunID = m.token, m.address, m.run
+	if err := network(&cfg, id, o.Getenv); err != nil {
 		return nil, auth, err
 	}
 	comm, err := collective.Join(ctx, cfg)
 	return comm, auth, err
 }
 
-// defaultJoinTimeout is how long a rank looks for the one that listens.
-const defaultJoinTimeout = 2 * time.Minute
-
-// meeting chooses among the candidates: rank 0 takes the first port that is free, the others the first at which somebody
-// of this run listens. Whether that is rank 0 is told by the handshake of the join.
-func meeting(ctx context.Context, id Identity, token []byte) (string, error) {
-	if len(id.Rendezvous) == 1 {
-		return id.Rendezvous[0], nil
-	}
-	if id.Rank == 0 {
-		for _, address := range id.Rendezvous {
-			if l, err := net.Listen("tcp", address); err == nil {
-				return address, l.Close()
-			}
-		}
-		return "", fmt.Errorf("rank: none of the ports of %v is free", id.Rendezvous)
-	}
+// find meets within the join's limit.
+func find(ctx context.Context, id *Identity, o *Options) (meetingPoint, string, error) {
 	limit := id.JoinTimeout
 	if limit == 0 {
 		limit = defaultJoinTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	retry := time.NewTicker(50 * time.Millisecond)
-	defer retry.Stop()
-	for {
-		for _, address := range id.Rendezvous {
-			if collective.Listens(ctx, address, id.RunID, token) {
-				return address, nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return "", errors.Join(fmt.Errorf("rank: nobody of this run listens at %s or the %d ports after it in the list", id.Rendezvous[0], len(id.Rendezvous)-1), ctx.Err())
-		case <-retry.C:
-		}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
 	}
+	m, err := meet(ctx, id, o)
+	return m, m.auth, err
 }

@@ -84,8 +84,34 @@ func TestMeetingTakenPorts(t *testing.T) {
 // Who does not find its run says so in time.
 func TestMeetingNobody(t *testing.T) {
 	id := Identity{Rank: 1, Size: 2, RunID: "run", Rendezvous: freeAddresses(t, 2), JoinTimeout: 50 * time.Millisecond}
-	_, err := meeting(context.Background(), id, []byte("0123456789abcdef"))
+	_, _, err := find(context.Background(), &id, &Options{Getenv: func(string) string { return "" }, Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "nobody of this run listens at "+id.Rendezvous[0]) {
 		t.Errorf("%v, want that nobody of this run listens", err)
+	}
+}
+
+// A name that does not resolve is named, in the progress and in the end.
+func TestMeetingUnknownName(t *testing.T) {
+	id := Identity{Rank: 1, Size: 2, RunID: "run", Rendezvous: []string{"job-0.no-such.invalid:29400"}, JoinTimeout: 100 * time.Millisecond}
+	_, _, err := find(context.Background(), &id, &Options{Getenv: environ("FPM_TOKEN=0123456789abcdef"), Logger: slog.New(slog.DiscardHandler)})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "rank 0 is missing: its name job-0.no-such.invalid did not resolve") {
+		t.Errorf("%v, want that the name did not resolve", err)
+	}
+}
+
+// Where only the public name is left, a user can ask for more.
+func TestRequireSecret(t *testing.T) {
+	id := Identity{Size: 2, RunID: "run", Rendezvous: freeAddresses(t, 2)}
+	o := Options{Getenv: environ("FPM_REQUIRE_SECRET=1"), Logger: slog.New(slog.DiscardHandler)}
+	if _, _, err := find(context.Background(), &id, &o); !errors.Is(err, errNoSecret) {
+		t.Errorf("%v, want that a secret is required", err)
+	}
+	o = Options{Getenv: environ(), Logger: o.Logger, RequireSecret: true}
+	if _, _, err := find(context.Background(), &id, &o); !errors.Is(err, errNoSecret) {
+		t.Errorf("%v, want that a secret is required", err)
+	}
+	o = Options{Getenv: environ("FPM_REQUIRE_SECRET=perhaps"), Logger: o.Logger}
+	if _, _, err := find(context.Background(), &id, &o); err == nil || !strings.Contains(err.Error(), "FPM_REQUIRE_SECRET=perhaps: want 1 or 0") {
+		t.Errorf("%v, want what is right", err)
 	}
 }

@@ -1,21 +1,14 @@
 package rank
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
-
-	"github.com/fpmrun/fpmrun/rank/env"
 )
 
 // Step ids from here on name no real steps: the batch script, the extern step and an interactive shell.
 const firstSpecialStep = 4294967290
-
-// candidatePorts is how many ports rank 0 may choose from, in case some are taken.
-const candidatePorts = 16
 
 // fromSlurm reads the identity of a task of a Slurm step. found is false outside Slurm, and for a job of one task
 // without a step. A job of several tasks without a step is an error: the process would wait for others that never come.
@@ -24,21 +17,12 @@ func fromSlurm(getenv func(string) string) (id Identity, found bool, err error) 
 	if job == "" {
 		return Identity{}, false, nil
 	}
-	number := func(name string, absent int) int {
-		text := getenv(name)
-		if text == "" {
-			return absent
-		}
-		n, convErr := strconv.Atoi(text)
-		if convErr != nil || n < 0 {
-			err = fmt.Errorf("%s=%q: want a number", name, text)
-		}
-		return n
-	}
+	n := numbers{getenv: getenv}
+	number := n.read
 	step, procID := number("SLURM_STEP_ID", -1), number("SLURM_PROCID", -1)
 	tasks := number("SLURM_NTASKS", 1)
-	if err != nil {
-		return Identity{}, true, err
+	if n.err != nil {
+		return Identity{}, true, n.err
 	}
 	if procID < 0 || step < 0 || step >= firstSpecialStep {
 		if tasks > 1 {
@@ -48,27 +32,48 @@ func fromSlurm(getenv func(string) string) (id Identity, found bool, err error) 
 	}
 	tasks = number("SLURM_STEP_NUM_TASKS", tasks)
 	id = Identity{Source: FromSlurm, Rank: procID, Size: tasks, LocalRank: number("SLURM_LOCALID", 0), RunID: slurmRun(getenv)}
-	if err != nil {
-		return Identity{}, true, err
+	if n.err != nil {
+		return Identity{}, true, n.err
 	}
 	if id.Rank >= id.Size {
 		return Identity{}, true, fmt.Errorf("SLURM_PROCID=%d is outside the step's %d tasks", id.Rank, id.Size)
 	}
 	id.LocalSize = strings.Count(getenv("SLURM_GTIDS"), ",") + 1
-	id.TokenFile, id.Iface = getenv(env.KeyTokenFile), getenv(env.KeyIface)
-	if limit := getenv(env.KeyJoinTimeout); limit != "" {
-		if id.JoinTimeout, err = env.ParseDuration(limit); err != nil {
-			return Identity{}, true, fmt.Errorf("%s=%q: %w", env.KeyJoinTimeout, limit, err)
-		}
-	}
 	if id.Size > 1 {
-		host, err := firstHost(getenv("SLURM_STEP_NODELIST"), getenv("SLURM_STEP_NUM_NODES"))
-		if err != nil {
+		if id.Host, err = firstHost(getenv("SLURM_STEP_NODELIST"), getenv("SLURM_STEP_NUM_NODES")); err != nil {
 			return Identity{}, true, err
 		}
-		id.Rendezvous = candidates(host, id.RunID)
+		id.Rendezvous = candidates(id.Host, id.RunID)
+		if ports := getenv("SLURM_STEP_RESV_PORTS"); ports != "" {
+			if id.Rendezvous, err = reserved(id.Host, ports); err != nil {
+				return Identity{}, true, err
+			}
+		}
+		if getenv("PMI_RANK") == strconv.Itoa(id.Rank) {
+			id.PMI = getenv("PMI_FD")
+		}
 	}
-	return id, true, nil
+	return id, true, id.fromUser(getenv)
+}
+
+// reserved are the addresses of a step's reserved ports, a list such as 12000-12003,12010.
+func reserved(host, ports string) ([]string, error) {
+	var list []string
+	for part := range strings.SplitSeq(ports, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(to)
+		}
+		if err != nil || first < 1 || last < first || last > 65535 {
+			return nil, fmt.Errorf("SLURM_STEP_RESV_PORTS=%q: want ports such as 12000-12003", ports)
+		}
+		for port := first; port <= last && len(list) < candidatePorts; port++ {
+			list = append(list, net.JoinHostPort(host, strconv.Itoa(port)))
+		}
+	}
+	return list, nil
 }
 
 // slurmRun names a launch: job, step and restart together are unique.
@@ -101,17 +106,4 @@ func firstHost(list, nodes string) (string, error) {
 		return "", fmt.Errorf("SLURM_STEP_NODELIST=%q: want a list such as n[1-2]", list)
 	}
 	return first + rest[:end], nil
-}
-
-// candidates are addresses of rank 0 that all ranks compute from the name of the run: ports below the ephemeral range, the
-// first that is free is used.
-func candidates(host, run string) []string {
-	const low, high = 10000, 32000
-	sum := sha256.Sum256([]byte("fpm rendezvous " + run))
-	list := make([]string, candidatePorts)
-	for i := range list {
-		port := low + int(binary.BigEndian.Uint16(sum[2*i:]))%(high-low)
-		list[i] = net.JoinHostPort(host, strconv.Itoa(port))
-	}
-	return list
 }

@@ -12,6 +12,8 @@ import (
 const (
 	AuthFile   = "file"   // a file that only this user can read
 	AuthEnv    = "env"    // a variable, readable by this user's processes
+	AuthPMI    = "pmi"    // a fresh one, by the process manager to those it started
+	AuthMunge  = "munge"  // a fresh one, by MUNGE to processes of this user
 	AuthPublic = "public" // derived from the launch's public name: keeps jobs apart, not users
 )
 

@@ -43,7 +43,7 @@ func (p *program) bench(parent context.Context, o *options) (err error) {
 	}
 	ctx, stopper := newStopper(parent)
 	defer stopper.close()
-	world, auth, err := rank.Join(ctx, identity, rank.Options{Getenv: getenv, Logger: p.log})
+	world, auth, err := rank.Join(ctx, identity, rank.Options{Getenv: getenv, Logger: p.log, RequireSecret: o.requireSecret})
 	if err != nil {
 		return err
 	}

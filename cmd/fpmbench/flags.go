@@ -46,6 +46,7 @@ type options struct {
 	dp, tp, pp, pcp                 flagvalue.Count
 	expertParallel                  bool
 	single, strict, overwrite       bool
+	requireSecret                   bool
 	dryRun                          bool
 	serve                           string
 	graphMetrics                    bool
@@ -153,6 +154,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.GenericFlag{Name: "pcp", DefaultText: "derived from the world", Value: &o.pcp, Usage: "`N` prefill-context-parallel ranks; only 1 works"},
 		&cli.BoolFlag{Name: "expert-parallel", Aliases: []string{"enable-expert-parallel"}, Destination: &o.expertParallel, EnvVars: env("FPM_EXPERT_PARALLEL"), Usage: "spread whole experts over all ranks instead of splitting each over the tensor-parallel ranks"},
 		&cli.BoolFlag{Name: "single", Destination: &o.single, EnvVars: env("FPM_SINGLE"), Usage: "run as a world of one whatever the launcher's variables say"},
+		&cli.BoolFlag{Name: "require-secret", Destination: &o.requireSecret, EnvVars: env("FPM_REQUIRE_SECRET"), Usage: "refuse to meet the other ranks by the launch's public name only; docs/security.md lists the kinds of secrets"},
 		&cli.BoolFlag{Name: "strict-contract", Destination: &o.strict, EnvVars: env("FPM_STRICT_CONTRACT"), Usage: "refuse what the peer's benchmark refuses"},
 		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print the model, its memory and the points, and measure nothing"},
 	}

@@ -31,6 +31,9 @@ const (
 	KeyCheck       = "FPM_CHECK"
 	KeyToken       = "FPM_TOKEN"
 	KeyIdentity    = "FPM_IDENTITY"
+
+	KeyRequireSecret = "FPM_REQUIRE_SECRET"
+	KeyMungeSocket   = "FPM_MUNGE_SOCKET"
 )
 
 // The variables that torchrun gives to its workers.
@@ -108,5 +111,7 @@ var Vars = []Var{
 	{KeyTLS, "string", "auto", byUser, "which connections between ranks are encrypted: auto (those between hosts), off or on; --tls"},
 	{KeyCheck, "int", "0", byUser, "1: every collective operation first compares what the ranks called"},
 	{KeyToken, "string", "none", byUser, "the job's secret itself, where no file can be given"},
-	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, slurm or none"},
+	{KeyIdentity, "string", "innermost launcher wins", byUser, "forces one source of identity: fpmrun, openmpi, mpich, torchrun, slurm, kubernetes or none"},
+	{KeyRequireSecret, "int", "0", byUser, "1: ranks that would only have the launch's public name to meet by do not"},
+	{KeyMungeSocket, "path", "/run/munge/munge.socket.2", byUser, "socket of munged, by which tasks of a Slurm step agree on a secret"},
 }
