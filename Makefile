@@ -14,7 +14,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/... ./stream/... .
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test check check-kernels gpu-test vet unit race fuzz stress bench bench-peers bench-step clean FORCE
+.PHONY: build run test test-slurm check check-kernels gpu-test vet unit race fuzz stress bench bench-peers bench-step clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -48,6 +48,11 @@ unit:
 	go test $$(go list ./... | grep -v /test$$)
 	@mkdir -p bin; go test -count=1 -v ./test >bin/test.log 2>&1 || { cat bin/test.log; exit 1; }
 	@grep '^ok' bin/test.log; echo "end-to-end tests skipped: $$(grep -c -e '--- SKIP' bin/test.log || true)"; grep -A1 -e '--- SKIP' bin/test.log || true
+
+# A real Slurm of two nodes on this machine, started and ended by the tests themselves; without one they are skipped by name.
+test-slurm:
+	@mkdir -p bin; go test -count=1 -v -run Slurm ./test ./launcher ./rank >bin/test-slurm.log 2>&1 || { cat bin/test-slurm.log; exit 1; }
+	@grep -e '^ok' -e '^--- ' bin/test-slurm.log
 
 race:
 	go test -race $(RACE)

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -25,7 +26,7 @@ SlurmctldPort=%[2]d
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=%[3]s/munge.socket
+AuthInfo=socket=%[3]s/munge.socket,cred_expire=5
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 StateSaveLocation=%[3]s/state
 SlurmdSpoolDir=%[3]s/%%n
@@ -38,6 +39,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerType=sched/builtin
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
@@ -47,6 +49,9 @@ ReturnToService=2
 KillWait=5
 WaitTime=1
 KillOnBadExit=1
+LaunchParameters=use_interactive_step
+InteractiveStepOptions="--interactive --preserve-env --input=0 /bin/sh"
+JobRequeue=1
 NodeName=n1 NodeHostname=n1 NodeAddr=127.0.0.1 Port=%[4]d CPUs=2
 NodeName=n2 NodeHostname=n2 NodeAddr=127.0.0.2 Port=%[5]d CPUs=2
 PartitionName=lab Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:16
@@ -65,6 +70,9 @@ func newSlurm(t *testing.T) *slurmLab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(bin, 0o755)); err != nil { // other users try to get in
+		t.Fatal(err)
+	}
 	l := &slurmLab{t, dir}
 	host, err := os.Hostname()
 	if err != nil {
@@ -97,7 +105,7 @@ func newSlurm(t *testing.T) *slurmLab {
 }
 
 func (l *slurmLab) environ() []string {
-	return append(os.Environ(), "SLURM_CONF="+l.dir+"/slurm.conf", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return append(os.Environ(), "SLURM_CONF="+l.dir+"/slurm.conf", "FPM_MUNGE_SOCKET="+l.dir+"/munge.socket", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 func (l *slurmLab) write(name, text string, mode os.FileMode) {
@@ -136,22 +144,60 @@ func (l *slurmLab) until(what string, there func() bool) {
 // job runs a shell command in an allocation of both nodes with so many tasks, in which fpmrun and launchprog are in PATH.
 func (l *slurmLab) job(tasks int, script string) result {
 	l.t.Helper()
+	return l.run(l.t.TempDir(), "", "salloc", "-Q", "-N2", fmt.Sprintf("-n%d", tasks), "--overcommit", "sh", "-c", script)
+}
+
+// run runs one of Slurm's programs to its end, in a folder and with a text on its standard input.
+func (l *slurmLab) run(dir, stdin string, words ...string) result {
+	l.t.Helper()
 	if _, err := launchprog(); err != nil {
 		l.t.Fatal(err)
 	}
-	cmd := command(l.t, l.t.TempDir(), "fpmrun")
-	path, err := exec.LookPath("salloc")
+	cmd := command(l.t, dir, "fpmrun")
+	path, err := exec.LookPath(words[0])
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	cmd.Path, cmd.Args = path, []string{"salloc", "-Q", "-N2", fmt.Sprintf("-n%d", tasks), "--overcommit", "sh", "-c", script}
+	cmd.Path, cmd.Args = path, words
 	cmd.Env = append(l.environ(), "FPM_TEST_LAB="+l.dir)
+	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		l.t.Fatal(err)
 	}
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// batch submits a script with some flags, in a folder, and is the job's number.
+func (l *slurmLab) batch(dir, script string, flags ...string) string {
+	l.t.Helper()
+	path := filepath.Join(dir, "job.sh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	r := l.run(dir, "", append(append([]string{"sbatch", "--parsable", "--overcommit"}, flags...), path)...)
+	if r.status != 0 {
+		l.t.Fatalf("sbatch exited with status %d\n%s", r.status, r.stderr)
+	}
+	return strings.TrimSpace(r.stdout)
+}
+
+// file waits until a file is there and has this many bytes.
+func (l *slurmLab) file(path string, least int) string {
+	l.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(70 * time.Second); ; <-again.C {
+		if text, err := os.ReadFile(path); err == nil && len(text) >= least {
+			return string(text)
+		}
+		if time.Now().After(deadline) {
+			jobs := l.run(l.dir, "", "squeue", "-o", "%i %T %r %S")
+			log, _ := os.ReadFile(filepath.Join(l.dir, "slurmctld.log"))
+			l.t.Fatalf("%s never came\n%s\n%s", path, jobs.stdout, log)
+		}
+	}
 }
 
 // freePorts are ports that are free on the loopback interface.
