@@ -102,8 +102,8 @@ func meeting(ctx context.Context, id Identity, token []byte, logger *slog.Logger
 	return found, nil
 }
 
-// progressEvery is how often a rank that waits says for what.
-const progressEvery = 10 * time.Second
+// firstProgress is when a rank that waits first says for what; it does so again after twice the time, and so on.
+const firstProgress = 2 * time.Second
 
 // resolved waits until the rendezvous' host has an address: the name of a pod has none before that pod has been placed.
 func resolved(ctx context.Context, address string, logger *slog.Logger) error {
@@ -111,15 +111,15 @@ func resolved(ctx context.Context, address string, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	began, told := time.Now(), time.Now()
+	began, next := time.Now(), firstProgress
 	last := error(nil)
 	err = retry(ctx, func() bool {
 		if _, last = net.DefaultResolver.LookupHost(ctx, host); last == nil {
 			return true
 		}
-		if time.Since(told) >= progressEvery {
-			told = time.Now()
-			logger.Info("waiting for rank 0: its name does not resolve yet", "host", host, "for", time.Since(began).Round(time.Second), "err", last)
+		if time.Since(began) >= next {
+			logger.Info("waiting for rank 0: its name does not resolve yet", "host", host, "for", next, "err", last)
+			next *= 2
 		}
 		return false
 	})
