@@ -5,6 +5,8 @@
 #
 #   door       driver and libraries open, the GPU is described, random weights and KV pool have the host's bits
 #   logits     prefill, chunks, decode and mixed steps of every family and head size against the CPU engine
+#   graphs     steps in captured graphs, padding, two steps in flight
+#   oracle     4 layers of each dense family at full width, and a whole qwen3-0.6b, against transformers in float32 and bfloat16
 #   sanitizer  compute-sanitizer's memcheck, racecheck and initcheck over small shapes
 #   bench      eager decode steps of llama-3.1-8b with random weights
 #   evidence   fpmrun -np 1 fpmbench --engine cuda, its documents checked by fpmstat
@@ -30,6 +32,15 @@ commit=$(git describe --always --dirty 2>/dev/null || bin/fpmbench --version | a
 failed=0
 
 tests() { bin/cuda.test -test.v -test.run "$1"; }
+
+oracle() {
+  local folder
+  folder=$(mktemp -d)
+  # shellcheck disable=SC2064
+  trap "rm -rf '$folder'" RETURN
+  FPM_ORACLE_DIR=$folder tests TestOracleFolders
+  python3 scripts/oracle.py "$folder" --device cuda --limit 2e-2 --bfloat16 1.5
+}
 
 sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "SKIPPED: compute-sanitizer is not installed"; return 0; }
@@ -82,17 +93,18 @@ report() {
 for stage in "$@"; do
   case $stage in
     door) run=(tests 'TestRandomBits|TestRepeats') ;;
-    logits) run=(tests TestLogits) ;;
+    logits) run=(tests 'TestLogits|TestCase24') ;;
+    graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench Decode -test.benchtime 30x) ;;
-    sanitizer | evidence | limits) run=("$stage") ;;
+    oracle | sanitizer | evidence | limits) run=("$stage") ;;
     report) report; continue ;;
-    *) echo "gpu-check: unknown stage $stage; want door, logits, sanitizer, bench, evidence, limits or report" >&2; exit 2 ;;
+    *) echo "gpu-check: unknown stage $stage; want door, logits, graphs, oracle, sanitizer, bench, evidence, limits or report" >&2; exit 2 ;;
   esac
   begin=$SECONDS
   result=passed
   ("${run[@]}") >"$out/$stage.log" 2>&1 || { result=failed; failed=1; }
   printf '{"stage":"%s","result":"%s","seconds":%d,"commit":"%s"}\n' "$stage" "$result" $((SECONDS - begin)) "$commit" >>"$out/stages.jsonl"
   echo "$stage: $result"
-  grep -E 'worst row|ns/op|SUMMARY|SKIPPED|FAIL|error|want' "$out/$stage.log" | cut -c1-160 | tail -20 || true
+  grep -E 'worst row|greedy|within the limit|ns/op|SUMMARY|SKIPPED|FAIL|error|want' "$out/$stage.log" | cut -c1-160 | tail -20 || true
 done
 exit $failed

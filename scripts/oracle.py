@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compare the CPU engine's logits with those of transformers, for each model family.
+"""Compare an engine's logits with those of transformers, for each model family.
 
 Needs Python 3, torch and transformers 5, and no network. Go is needed to build the test program, not to run it:
 
@@ -10,6 +10,8 @@ Needs Python 3, torch and transformers 5, and no network. Go is needed to build 
 The test program writes one folder for each model: config.json, model.safetensors, oracle.json (prompt and which rows of
 logits there are) and logits.f32 (our rows). This script computes the same rows in float32 with eager attention and
 prints, for each model and each way to compute a token, the largest ||ours - theirs||2 / ||theirs||2 of a row. With
+--bfloat16 theirs are computed in bfloat16, too, and ours may be at most that factor as far from float32 as they are, by the root mean
+square over the rows of a way; an id that differs must be within ours' error of the best. With
 --golden it also writes a few rows of each small model, for a Go test. Exit status: 0 all within the limit, 1 not.
 """
 
@@ -26,10 +28,10 @@ import transformers
 GOLDEN_POSITIONS = (0, 16, 40, -1)
 
 
-def load(folder, device):
-    """The model of a folder in float32 with eager attention, and what was odd about its weights."""
+def load(folder, device, dtype=torch.float32):
+    """The model of a folder with eager attention, and what was odd about its weights."""
     options = {
-        "dtype": torch.float32,
+        "dtype": dtype,
         "attn_implementation": "eager",
         "local_files_only": True,
         "output_loading_info": True,
@@ -87,17 +89,32 @@ def check(folder, args):
     ours = numpy.fromfile(folder / "logits.f32", dtype="<f4").reshape(len(meta["rows"]), meta["vocab"])
     model, odd = load(folder, args.device)
     theirs = compute(model, meta["tokens"], args.device)
-    worst = {}
-    agree = 0
+    rough = None
+    if args.bfloat16:
+        del model
+        rough = compute(load(folder, args.device, torch.bfloat16)[0], meta["tokens"], args.device)
+    worst, squares, rough_squares = {}, {}, {}
+    agree, far = 0, 0
     for row, ours_row in zip(meta["rows"], ours):
         theirs_row = theirs[row["position"]]
         d = distance(ours_row, theirs_row)
         worst[row["way"]] = max(worst.get(row["way"], 0.0), d)
-        agree += int(ours_row.argmax() == theirs_row.argmax())
-    figures = "  ".join(f"{way} {d:.2e}" for way, d in worst.items())
+        best, chosen = theirs_row.argmax(), ours_row.argmax()
+        agree += int(best == chosen)
+        far += int(theirs_row[best] - theirs_row[chosen] > 2 * abs(ours_row - theirs_row).max())
+        if rough is not None:
+            squares.setdefault(row["way"], []).append(d * d)
+            rough_squares.setdefault(row["way"], []).append(distance(rough[row["position"]], theirs_row) ** 2)
+    ratios = {way: (numpy.mean(squares[way]) / numpy.mean(rough_squares[way])) ** 0.5 for way in squares}
+    figures = "  ".join(f"{way} {d:.2e}" + (f" ({ratios[way]:.2f})" if way in ratios else "") for way, d in worst.items())
     print(f"{meta['model']:<22} {figures}  same greedy id in {agree} of {len(ours)} rows", flush=True)
-    for sentence in odd:
-        print(f"{meta['model']:<22} weights: {sentence}", flush=True)
+    if far:
+        print(f"{meta['model']:<22} {far} greedy ids are farther from the best than the error", flush=True)
+        odd.append("greedy ids")
+    if any(not ratio <= args.bfloat16 for ratio in ratios.values()):
+        odd.append("bfloat16")
+    if odd:
+        print(f"{meta['model']:<22} wrong: {', '.join(odd)}", flush=True)
     if args.golden and meta["golden"]:
         command = f"python3 scripts/oracle.py DIR --golden gpu/cpu/testdata/oracle (device {args.device})"
         write_golden(args.golden / (meta["model"] + ".json"), meta, theirs, command)
@@ -110,9 +127,10 @@ def main():
     parser.add_argument("root", type=pathlib.Path, help="folder that the test program wrote to")
     parser.add_argument("--golden", type=pathlib.Path, help="folder for golden logits")
     parser.add_argument("--limit", type=float, default=1e-5, help="largest distance allowed (1e-5)")
+    parser.add_argument("--bfloat16", type=float, metavar="FACTOR", help="compare with bfloat16 of transformers, too")
     parser.add_argument("--device", default="cpu", help="torch device (cpu)")
     args = parser.parse_args()
-    torch.set_float32_matmul_precision("highest")
+    torch.set_float32_matmul_precision("highest")  # no TF32
     folders = sorted(p.parent for p in args.root.glob("*/oracle.json"))
     if not folders:
         parser.error(f"{args.root} has no folder with oracle.json")

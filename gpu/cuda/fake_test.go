@@ -172,9 +172,14 @@ func TestEmulatedKernels(t *testing.T) {
 
 // Graphs and steps in flight, on the fake GPU with emulated kernels.
 func TestEmulatedGraphs(t *testing.T) {
-	got := inFakeProcess(t, 32, []string{"-test.v", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats)$"}, "FPM_REQUIRE_GPU=1")
+	dir := t.TempDir()
+	got := inFakeProcess(t, 32, []string{"-test.v", "-test.short", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats|TestOracleFolders)$"},
+		"FPM_REQUIRE_GPU=1", "FPM_ORACLE_DIR="+dir)
 	if !strings.Contains(got, "worst row") {
 		t.Errorf("nothing was run: %s", got)
+	}
+	if folders, err := filepath.Glob(filepath.Join(dir, "*/oracle.json")); err != nil || len(folders) != 1 {
+		t.Errorf("the oracle got %d folders (%v): %s", len(folders), err, got)
 	}
 }
 
