@@ -17,7 +17,7 @@
 // # Guarantees
 //
 // Publish never waits, whatever subscribers do. A record takes a place in a queue of [Config].Queue, from which one goroutine numbers and sends them in the order in which they
-// were published; what finds no place is dropped and counted ([Stats].Overflowed). Each subscriber has a queue as long of its own, where the same holds
+// were published; what finds no place is dropped and counted ([Stats].Overflowed). Each subscriber has a queue of [Config].Backlog of its own, where the same holds
 // ([Stats].Dropped), and what it lost shows as a gap in the sequence. The sequence begins at 0 and goes up by one for each record, whether or not anybody
 // listens, so the numbers that a subscriber misses are what it missed. Records that are published while the publisher is paused are not sent and take no number.
 //

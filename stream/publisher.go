@@ -16,25 +16,29 @@ import (
 type Config struct {
 	WorkerID  string        // of heartbeats
 	DPRank    int           // of heartbeats
-	Queue     int           // records that may wait to be sent, here and for each subscriber; 0 is 10000
+	Queue     int           // records that may wait to be numbered and sent; 0 is 10000
+	Backlog   int           // records that may wait for one subscriber; 0 is 4096
 	Heartbeat time.Duration // how long nothing is sent before a heartbeat is; 0 is 1 s
 }
 
 const (
 	closing     = time.Second // what Close gives subscribers to take what is queued for them
-	subscribers = 64          // most connections of one publisher
+	subscribers = 32          // most of one publisher; if all are stopped, each at another time, Backlog records of some 450 bytes wait for each: 59 MB
 )
 
 // Validate fills in defaults and reports a value that cannot work.
 func (c *Config) Validate() error {
-	if c.Queue < 0 || c.Heartbeat < 0 {
-		return fmt.Errorf("stream: Queue %d and Heartbeat %v have to be at least 0", c.Queue, c.Heartbeat)
+	if c.Queue < 0 || c.Backlog < 0 || c.Heartbeat < 0 {
+		return fmt.Errorf("stream: Queue %d, Backlog %d and Heartbeat %v have to be at least 0", c.Queue, c.Backlog, c.Heartbeat)
 	}
 	if !utf8.ValidString(c.WorkerID) {
 		return fmt.Errorf("stream: the worker id %q is not UTF-8", c.WorkerID)
 	}
 	if c.Queue == 0 {
 		c.Queue = 10000
+	}
+	if c.Backlog == 0 {
+		c.Backlog = 4096
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = time.Second
@@ -82,7 +86,7 @@ func Listen(ctx context.Context, address string, cfg Config) (*Publisher, error)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	pub, err := zmtp.Listen(ctx, address, zmtp.PubConfig{Queue: cfg.Queue, Connections: subscribers})
+	pub, err := zmtp.Listen(ctx, address, zmtp.PubConfig{Queue: cfg.Backlog, Connections: subscribers})
 	if err != nil {
 		return nil, err
 	}

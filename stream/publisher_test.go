@@ -196,13 +196,13 @@ func TestPublisherFlush(t *testing.T) {
 // The format's readers expect a queue of ten thousand and a heartbeat a second.
 func TestConfigDefaults(t *testing.T) {
 	var cfg Config
-	if err := cfg.Validate(); err != nil || cfg.Queue != 10000 || cfg.Heartbeat != time.Second {
+	if err := cfg.Validate(); err != nil || cfg.Queue != 10000 || cfg.Backlog != 4096 || cfg.Heartbeat != time.Second {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 }
 
 func TestConfigRefused(t *testing.T) {
-	for _, cfg := range []Config{{Queue: -1}, {Heartbeat: -1}, {WorkerID: "\xff"}} {
+	for _, cfg := range []Config{{Queue: -1}, {Backlog: -1}, {Heartbeat: -1}, {WorkerID: "\xff"}} {
 		if p, err := Listen(t.Context(), "127.0.0.1:0", cfg); err == nil {
 			t.Errorf("%+v was taken", cfg)
 			if err := p.Close(); err != nil {

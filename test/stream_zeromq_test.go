@@ -208,7 +208,7 @@ func TestStreamZeroMQ(t *testing.T) {
 func TestStreamStoppedZeroMQ(t *testing.T) {
 	python, c := subscribers(t)
 	for _, words := range [][]string{python, c} {
-		p, err := stream.Listen(t.Context(), "127.0.0.1:0", stream.Config{Heartbeat: 20 * time.Millisecond, Queue: 200})
+		p, err := stream.Listen(t.Context(), "127.0.0.1:0", stream.Config{Heartbeat: 20 * time.Millisecond, Backlog: 200})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,7 +55,7 @@ func says(t *testing.T, l *lines, part string) string {
 			t.Fatalf("it says %q, want %q", line, part)
 		}
 		return line
-	case <-t.Context().Done():
+	case <-time.After(time.Minute):
 		t.Fatalf("it says nothing, want %q", part)
 		return ""
 	}

@@ -68,6 +68,31 @@ func TestFrameRefused(t *testing.T) {
 	}
 }
 
+// Whatever a subscriber sends, the count of its subscriptions stays that of its prefixes, and within bounds.
+func FuzzRequests(f *testing.F) {
+	f.Add([]byte("\x00\x02\x01t\x00\x01\x01\x00\x02\x00t\x00\x02\x00t"))
+	f.Add(appendCommand(appendCommand(appendCommand(nil, "SUBSCRIBE", []byte("a")), "CANCEL", nil), "PING", []byte("\x00\x00x")))
+	f.Add([]byte("\x01\x01\x01\x00\x00\x04\x06\x05ERROR"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := &subscriber{pub: &Pub{first: make(chan struct{})}, control: make(chan []byte, 1), prefixes: map[string]int{}}
+		for r := bufio.NewReader(bytes.NewReader(data)); ; {
+			f, err := readFrame(r, requestFrame)
+			if err != nil || s.request(f) != nil {
+				break
+			}
+		}
+		sum := 0
+		for prefix, n := range s.prefixes {
+			if sum += n; n < 1 || !s.wants([]byte(prefix+"x")) {
+				t.Errorf("%q is subscribed %d times", prefix, n)
+			}
+		}
+		if sum != s.total || sum > subscriptions || s.wants(nil) != (s.prefixes[""] > 0) {
+			t.Errorf("%d subscriptions, %d counted", sum, s.total)
+		}
+	})
+}
+
 // Whatever is read as frames is written and read back as the same frames, and no frame is longer than allowed.
 func FuzzFrames(f *testing.F) {
 	const limit = 300
