@@ -20,7 +20,7 @@ type Cell struct {
 	Topology env.Topology // zero: fpmbench chooses
 	Launch   []string     // flags of fpmrun
 	Bench    []string     // flags of fpmbench, all but those of paths
-	Digest   string       // of the command line and the points, in hex: what a finished run was
+	Digest   string       // of what was measured, in hex: ranks, the flags that place them, fpmbench's flags and the points
 }
 
 // maxName is the longest part of a folder's name that a value may be.
@@ -128,7 +128,8 @@ func (f *File) cell(set Flags, repeat int) (Cell, error) {
 	}
 	c.Launch, c.Bench = launch.words(), bench.words()
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %q", c.Launch, c.Bench)
+	placed := slices.DeleteFunc(slices.Clone(launch), func(one Flag) bool { return !slices.Contains(launchAxes, one.Name) })
+	fmt.Fprintf(sum, "%d %q %q", c.Ranks, placed.words(), c.Bench)
 	if path, ok := bench.value("points-file"); ok {
 		points, err := os.ReadFile(path)
 		if err != nil {

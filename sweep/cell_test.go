@@ -113,3 +113,25 @@ func TestDigestFollowsThePoints(t *testing.T) {
 		t.Errorf("%d digests of two contents", len(digests))
 	}
 }
+
+// Flags of fpmrun that change nothing of what is measured may change in the course of a sweep.
+func TestDigestIsOfTheMeasurement(t *testing.T) {
+	digest := func(text string) string {
+		t.Helper()
+		f, err := Parse([]byte("output: o\n" + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells, err := f.Cells()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cells[0].Digest
+	}
+	same := digest("fpmrun: {np: 2}")
+	for text, equal := range map[string]bool{"fpmrun: {np: 2, timeout: 1h}": true, "fpmrun: {np: 3}": false, "fpmrun: {np: 2, tp: 2}": false, "fpmrun: {np: 2}\nfpmbench: {model: tiny}": false} {
+		if got := digest(text) == same; got != equal {
+			t.Errorf("%s: the same run %v, want %v", text, got, equal)
+		}
+	}
+}

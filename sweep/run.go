@@ -94,11 +94,12 @@ func (r *Runner) look(ctx context.Context) (*Report, *state, error) {
 		row := &report.Runs[i]
 		*row = Row{Name: c.Name, Folder: filepath.Join(r.Output, c.Name), Ranks: c.Ranks, Command: r.command(c), Entry: Entry{Digest: c.Digest, Status: Waiting}}
 		if kept := s.Runs[c.Name]; kept != nil {
-			if kept.Digest != c.Digest {
-				errs = append(errs, fmt.Errorf("%w: %s was begun with other flags or points; choose another output, or delete that folder and its entry in %s", ErrBusy, row.Folder, stateName))
+			if kept.Status == Finished && kept.Digest != c.Digest && kept.whole(row.Folder) {
+				errs = append(errs, fmt.Errorf("%w: %s is finished, with other flags or points; choose another output, or delete that folder", ErrBusy, row.Folder))
 				continue
 			}
 			row.Entry = *kept
+			row.Digest = c.Digest
 		}
 		if row.Status == Running { // by a sweep that was killed
 			row.Status = Waiting

@@ -139,8 +139,14 @@ func TestRefusedBeforeTheFirstRun(t *testing.T) {
 	r, _ = runner(t, "output: o\nmatrix: {model: [a]}", p)
 	mustRun(t, r)
 	r.Cells[0].Digest = "other"
-	if _, err := r.Run(t.Context()); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "was begun with other flags or points") {
+	if _, err := r.Run(t.Context()); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "is finished, with other flags or points") {
 		t.Errorf("error %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(r.Output, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if report := mustRun(t, r); report.Runs[0].Status != Finished || launches(t, &report.Runs[0]) != 1 {
+		t.Errorf("%+v, want a new run in the place of the one whose folder was deleted", report.Runs[0])
 	}
 	r, _ = runner(t, "output: o", p)
 	r.Environ = append(r.Environ, "FPM_REPEAT=3")

@@ -2,6 +2,7 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -223,6 +224,36 @@ func TestEvidenceCase19Sweep(t *testing.T) {
 		if r := execute(t, dir, "fpmstat", args...); r.status == 0 {
 			t.Errorf("%v: status 0", args)
 		}
+	}
+}
+
+// The same as fpmrun sweep: cells whose flags are wrong stop it before the first one, and one that fails in the middle is marked while the others go on.
+func TestEvidenceCase19SweepFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(model, more string) string {
+		path := filepath.Join(dir, "sweep.yaml")
+		text := fmt.Sprintf("output: out\nfpmbench: {points-file: %s}\nmatrix: {model: [%s], mode: [prefill, decode]}\n%s", pointsFile(t, false), model, more)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if r := execute(t, dir, "fpmrun", "sweep", write("tiny, no-such-model", "")); r.status != 2 || !strings.Contains(r.stderr, "no-such-model_prefill: ") || strings.Contains(r.stderr, "[1/") {
+		t.Errorf("status %d, want 2 before the first run\n%s", r.status, r.stderr)
+	}
+	// A file in the place of a run's folder.
+	if err := os.WriteFile(filepath.Join(dir, "out", "tiny_prefill"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := execute(t, dir, "fpmrun", "sweep", write("tiny", "")); r.status != 1 || !strings.Contains(r.stderr, "tiny_prefill") {
+		t.Errorf("status %d, want 1\n%s", r.status, r.stderr)
+	}
+	if err := os.Remove(filepath.Join(dir, "out", "tiny_prefill")); err != nil {
+		t.Fatal(err)
+	}
+	r := execute(t, dir, "fpmrun", "sweep", write("tiny", "fpmrun: {np: 2, timeout: 1ms}\n"))
+	if r.status != 1 || strings.Count(r.stdout, "failed") != 2 || strings.Count(r.stdout, "status 124: ") != 2 {
+		t.Errorf("status %d, want 1 and two failed runs\n%s%s", r.status, r.stdout, r.stderr)
 	}
 }
 
