@@ -47,6 +47,7 @@ vet:
 unit:
 	go test $$(go list ./... | grep -v /test$$)
 	@mkdir -p bin; go test -count=1 -v ./test >bin/test.log 2>&1 || { cat bin/test.log; exit 1; }
+	@cd test/kubernetes && if go list -deps -test ./... >/dev/null 2>&1; then go test ./...; else echo "Kubernetes' types cannot be downloaded here: the example manifests are not checked"; fi
 	@grep '^ok' bin/test.log; echo "end-to-end tests skipped: $$(grep -c -e '--- SKIP' bin/test.log || true)"; grep -A1 -e '--- SKIP' bin/test.log || true
 
 # A real Slurm of two nodes on this machine, started and ended by the tests themselves; without one they are skipped by name.

@@ -183,8 +183,14 @@ func (w *world) tell(conn net.Conn, reply joinReply, failed bool) error {
 	return err
 }
 
+// firstProgress is when rank 0 first says for whom it waits; it does so again after twice the time, and so on.
+const firstProgress = 5 * time.Second
+
 // collect waits for the members and checks that they agree.
 func (w *world) collect(ctx context.Context, table []member) error {
+	waited := firstProgress
+	progress := time.NewTimer(waited)
+	defer progress.Stop()
 	for {
 		w.mu.Lock()
 		n := 1
@@ -201,6 +207,11 @@ func (w *world) collect(ctx context.Context, table []member) error {
 		}
 		select {
 		case <-changed:
+		case <-progress.C:
+			ranks := w.missing()
+			w.cfg.Logger.Info("waiting for ranks to join", "arrived", w.size-len(ranks), "of", w.size, "missing", rankList(ranks), "for", waited)
+			progress.Reset(waited)
+			waited *= 2
 		case <-ctx.Done():
 			return w.incomplete(ctx)
 		}
@@ -220,21 +231,29 @@ func (w *world) incomplete(ctx context.Context) error {
 	if errors.As(cause, &j) {
 		return j
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	e := &joinError{kind: kindOf(cause), blamed: -1}
-	var ranks []int
-	for r := 1; r < w.size; r++ {
-		if w.joined[r] == nil || w.joined[r].conn == nil {
-			ranks = append(ranks, r)
-			e.missing = append(e.missing, Missing{r, "did not join"})
-		}
+	ranks := w.missing()
+	for _, r := range ranks {
+		e.missing = append(e.missing, Missing{r, "did not join"})
 	}
 	if len(ranks) > 0 {
 		e.blamed = ranks[0]
 	}
 	e.text = fmt.Sprintf("%d of %d arrived: missing %s: %v", w.size-len(ranks), w.size, rankList(ranks), cause)
 	return e
+}
+
+// missing are the ranks that have not come.
+func (w *world) missing() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ranks []int
+	for r := 1; r < w.size; r++ {
+		if w.joined[r] == nil || w.joined[r].conn == nil {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
 }
 
 // receiveJoiner reads the member that an authenticated joiner sends, and watches that it stays.

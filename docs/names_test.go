@@ -18,7 +18,7 @@ var (
 // Every test that a page names is there.
 func TestNamedTestsExist(t *testing.T) {
 	known := map[string]map[string]bool{}
-	for _, page := range []string{"contract-coverage.md", "evidence-cases.md", "engine-cases.md"} {
+	for _, page := range []string{"contract-coverage.md", "evidence-cases.md", "engine-cases.md", "launcher-cases.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -2,10 +2,12 @@ package test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,7 +76,7 @@ type pod struct {
 	said *lockedBuffer
 }
 
-// start starts a program in a pod, with the Job's variables and further ones.
+// start starts a program in a pod, with the Job's variables and further ones: POD_VOLUME is mounted at POD_RESULTS.
 func (p *pods) start(index int, dir string, environ []string, words ...string) *pod {
 	p.t.Helper()
 	cmd := command(p.t, dir, "fpmrun")
@@ -83,7 +85,7 @@ func (p *pods) start(index int, dir string, environ []string, words ...string) *
 		p.t.Fatal(err)
 	}
 	cmd.Path = path
-	cmd.Args = append([]string{"ip", "netns", "exec", p.spaces[index], "unshare", "--mount", "--uts", "sh", "-c", `hostname job-$JOB_COMPLETION_INDEX; mount --bind "$0" /etc/hosts; exec "$@"`, p.hosts[index]}, words...)
+	cmd.Args = append([]string{"ip", "netns", "exec", p.spaces[index], "unshare", "--mount", "--uts", "sh", "-c", `hostname job-$JOB_COMPLETION_INDEX; mount --bind "$0" /etc/hosts; [ -z "$POD_VOLUME" ] || mount --bind "$POD_VOLUME" "$POD_RESULTS"; exec "$@"`, p.hosts[index]}, words...)
 	cmd.Env = append(append(cmd.Env, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index), "FPM_WORLD_SIZE=2", "FPM_RENDEZVOUS=job-0.job:29400", "FPM_TOKEN_FILE="+p.token), environ...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	one := &pod{cmd, &lockedBuffer{}}
@@ -124,8 +126,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// A pod whose rank 0 has no address yet says so, goes on trying and finds it; one that never gets it names it.
-func TestPodComesBeforeRank0(t *testing.T) {
+// A pod whose rank 0 has no address yet says so, goes on trying and finds it; one that never gets it names it. Pod 0 names who has not come.
+func TestLaunchReservePodComesBeforeRank0(t *testing.T) {
 	p := newPods(t)
 	dir := t.TempDir()
 	p.names(1, "127.0.0.1 localhost\n10.93.7.2 job-1.job\n")
@@ -149,6 +151,56 @@ func TestPodComesBeforeRank0(t *testing.T) {
 	alone := p.start(0, dir, []string{"FPM_JOIN_TIMEOUT=300ms"}, filepath.Join(bin, "fpmbench"), "--output-path", "other.json")
 	if err := alone.Wait(); err == nil || !strings.Contains(alone.said.String(), "1 of 2 arrived: missing 1") {
 		t.Errorf("%v\n%s", err, alone.said)
+	}
+}
+
+// The example's command in two pods without a shared disk: the merged document, on pod 0's volume, has both ranks' rows, and the second start finds nothing left to do.
+func TestEvidenceCase21Pods(t *testing.T) {
+	p := newPods(t)
+	results, volumes := t.TempDir(), []string{t.TempDir(), t.TempDir()}
+	bench := []string{filepath.Join(bin, "fpmbench"), "--points-file", points(t), "--require-secret", "--resume", results, "--output-path", filepath.Join(results, "benchmark.json")}
+	for range 2 {
+		var both []*pod
+		for i, volume := range volumes {
+			both = append(both, p.start(i, t.TempDir(), []string{"POD_VOLUME=" + volume, "POD_RESULTS=" + results}, bench...))
+		}
+		for i, one := range both {
+			if err := one.Wait(); err != nil {
+				t.Fatalf("pod %d: %v\n%s", i, err, one.said)
+			}
+		}
+		merged := filepath.Join(volumes[0], "benchmark_merged.json")
+		check(t, merged, filepath.Join(volumes[0], "benchmark.json"), filepath.Join(volumes[1], "benchmark_dp1.json"))
+		var doc struct {
+			DP struct {
+				Ranks []int `json:"source_ranks"`
+			} `json:"dp"`
+		}
+		if err := json.Unmarshal([]byte(text(t, merged)), &doc); err != nil || len(doc.DP.Ranks) != 2 {
+			t.Errorf("%s: ranks %v (%v), want both", merged, doc.DP.Ranks, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(volumes[0], "benchmark_dp1.*")); err != nil || len(left) > 0 {
+			t.Errorf("the pods share a disk: %v (%v)", left, err)
+		}
+	}
+	blocked := filepath.Join(volumes[0], "benchmark.json", "sub", "benchmark.json")
+	cmd := p.start(0, t.TempDir(), []string{"FPM_WORLD_SIZE=1"}, filepath.Join(bin, "fpmbench"), "--points-file", points(t), "--output-path", blocked)
+	if err := cmd.Wait(); err == nil || !strings.Contains(cmd.said.String(), blocked) || !strings.Contains(cmd.said.String(), "user 0") {
+		t.Errorf("a path that cannot be written: %v\n%s", err, cmd.said)
+	}
+}
+
+// The flags of the example manifests are fpmbench's, on a results folder of the test's.
+func TestManifestFlags(t *testing.T) {
+	for _, file := range []string{"indexed-job.yaml", "jobset.yaml"} {
+		manifest := text(t, filepath.Join("..", "examples", "kubernetes", file))
+		flags := []string{"--dry-run"}
+		for _, m := range regexp.MustCompile(`(?m)^ +- (--\S+)$`).FindAllStringSubmatch(manifest, -1) {
+			flags = append(flags, strings.ReplaceAll(m[1], "/results", t.TempDir()))
+		}
+		if r := succeed(t, t.TempDir(), "fpmbench", flags...); len(flags) != 5 || !strings.Contains(r.stdout, "decode points") {
+			t.Errorf("%s: %q\n%s", file, flags, r.stdout)
+		}
 	}
 }
 

@@ -2,12 +2,13 @@
 // printed and ends it with status 1.
 //
 //	join             find the others            crash           die of SIGKILL
-//	barrier          wait for all               exit=N          end with a status
+//	barrier          wait for all, =D at most D exit=N          end with a status
 //	allreduce        sum over all               touch=FILE      say that it came so far
 //	callall=D        call all, rank 1 hangs     open=FIFO       wait until its writer closes it
 //	loop             barriers, errors ignored   stranger        send garbage to the rendezvous
 //	leave            close the world            spin            barriers until one fails
 //	drop             close all sockets          sleep=D         do nothing
+//	stop             stop until SIGCONT
 package main
 
 import (
@@ -64,7 +65,18 @@ func (p *player) play(ctx context.Context, name, value string) error {
 		}
 		return err
 	case "barrier":
+		if value != "" {
+			limit, err := time.ParseDuration(value)
+			if err != nil {
+				return err
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
 		return p.comm.Barrier(ctx)
+	case "stop":
+		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case "allreduce":
 		sum, err := collective.AllReduce(ctx, p.comm, []int64{int64(p.id.Rank)}, collective.Sum)
 		if err == nil && int(sum[0]) != p.id.Size*(p.id.Size-1)/2 {
