@@ -56,6 +56,31 @@ func TestSlurmBatch(t *testing.T) {
 	}
 }
 
+// The example is a whole job: it measures on two nodes, stops and comes back when its signal arrives, and checks what it wrote.
+func TestSlurmExample(t *testing.T) {
+	lab := newSlurm(t)
+	dir := t.TempDir()
+	script := text(t, filepath.Join("..", "examples", "job.sbatch"))
+	job := lab.batch(dir, strings.TrimPrefix(script, "#!/bin/bash\n"), "--export=ALL,FPM_ENGINE=sim,FPM_MODEL=llama-3.1-8b,FPM_MODE=prefill,FPM_POINTS_FILE="+longPoints(t, 30), "-oout")
+	out := filepath.Join(dir, "fpm-results", "slurm-"+job)
+	lab.file(filepath.Join(out, "benchmark.journal"), 8192)
+	if r := lab.run(dir, "", "scancel", "-s", "USR1", job+".0"); r.status != 0 {
+		t.Fatal(r.stderr)
+	}
+	for said := ""; strings.Count(said, ": ok (") < 6; {
+		said = lab.file(filepath.Join(dir, "out"), len(said)+1)
+	}
+	files, all := rankFiles(out, 4)
+	check(t, all...)
+	for _, path := range files {
+		doc := read(t, path)
+		own, _ := json.Marshal(doc.FPMRun)
+		if doc.Status != "complete" || len(doc.Results) != 30 || strings.Count(string(own), `"process":`) < 2 || !strings.Contains(string(own), `"auth":"pmi"`) {
+			t.Errorf("%s: %s, %d results, %.300s", path, doc.Status, len(doc.Results), own)
+		}
+	}
+}
+
 // Each task of an array measures in a folder of its own.
 func TestSlurmArray(t *testing.T) {
 	lab := newSlurm(t)

@@ -173,7 +173,7 @@ func (l *slurmLab) run(dir, stdin string, words ...string) result {
 func (l *slurmLab) batch(dir, script string, flags ...string) string {
 	l.t.Helper()
 	path := filepath.Join(dir, "job.sh")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+script), 0o755); err != nil {
 		l.t.Fatal(err)
 	}
 	r := l.run(dir, "", append(append([]string{"sbatch", "--parsable", "--overcommit"}, flags...), path)...)

@@ -50,7 +50,7 @@ func (o *options) flags() []cli.Flag {
 	o.nnodes.Low, o.nnodes.High, o.masterPort.Low, o.masterPort.High = 1, 1<<16, 1, 65535
 	o.tls = flagvalue.Choice{Allowed: []string{"auto", "off", "on"}}
 	o.spill = 2 << 30
-	o.grace, o.flush = flagvalue.Duration(10*time.Second), flagvalue.Duration(100*time.Millisecond)
+	o.grace, o.flush = flagvalue.Duration(defaultGrace), flagvalue.Duration(100*time.Millisecond)
 	o.stdin, o.killSignal = "0", "TERM"
 	return []cli.Flag{
 		value(&o.np, "np", "n", "c"),

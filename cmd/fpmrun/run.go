@@ -56,6 +56,9 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 		},
 		Action: func(c *cli.Context) error {
 			var err error
+			if !c.IsSet("kill-grace") {
+				o.grace = flagvalue.Duration(grace(ctx, environ))
+			}
 			o.words = args[1:]
 			status, err = o.run(ctx, append(before, c.Args().Slice()...), environ, launcher.Streams{In: stdin, Out: stdout, Err: stderr})
 			return err
