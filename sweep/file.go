@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,10 +54,7 @@ func (f *File) Limit() (time.Duration, error) {
 	if f.Budget == "" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(f.Budget)
-	if seconds, number := strconv.ParseFloat(f.Budget, 64); number == nil {
-		d, err = time.Duration(seconds*float64(time.Second)), nil
-	}
+	d, err := duration(f.Budget)
 	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("budget: %s: want a duration such as 90s or 2h", f.Budget)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -62,7 +63,39 @@ func addTo(sum *int, value string) error {
 	return err
 }
 
-// pace estimates the seconds of a run from finished ones: those of the same flags of fpmbench but mode first, else all. ok is false before there is one.
+// benchTimeout is how long fpmbench measures unless --timeout says otherwise.
+const benchTimeout = 15 * time.Minute
+
+// bound is how long a launch of a cell measures at most; the start of the ranks and a point that is under way come on top.
+func bound(c *Cell, environ []string) time.Duration {
+	text := ""
+	for _, one := range environ {
+		for _, name := range []string{"FPM_TIMEOUT=", "DYN_BENCHMARK_TIMEOUT="} {
+			if value, ok := strings.CutPrefix(one, name); ok && value != "" {
+				text = value
+			}
+		}
+	}
+	for _, word := range c.Bench {
+		if value, ok := strings.CutPrefix(word, "--timeout="); ok {
+			text = value
+		}
+	}
+	if d, err := duration(text); err == nil { // fpmbench says what is wrong with another one
+		return d
+	}
+	return benchTimeout
+}
+
+// duration reads Go's syntax, or a bare number of seconds.
+func duration(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		return time.Duration(seconds * float64(time.Second)), nil
+	}
+	return time.ParseDuration(text)
+}
+
+// pace estimates the seconds of a run from all finished ones, by the point. ok is false before there is one.
 func pace(runs []*Entry, points int) (seconds float64, ok bool) {
 	measured, took := 0, 0.0
 	for _, e := range runs {

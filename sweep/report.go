@@ -25,6 +25,7 @@ type Row struct {
 	Command []string `json:"command"`
 	Entry
 	Estimate float64 `json:"estimate_seconds,omitempty"` // of the next launch; 0: not known
+	Most     float64 `json:"most_seconds,omitempty"`     // that it measures; 0 when it is finished
 }
 
 // guess estimates the runs that are left from those that are finished.
@@ -44,7 +45,7 @@ func (r *Report) guess() {
 
 // estimate says what the runs that are left will take.
 func (r *Report) estimate() string {
-	left, points, rankSeconds, all, known := 0, 0, 0.0, 0.0, true
+	left, points, rankSeconds, all, most, known := 0, 0, 0.0, 0.0, 0.0, true
 	for i := range r.Runs {
 		row := &r.Runs[i]
 		if row.Status == Finished {
@@ -52,6 +53,7 @@ func (r *Report) estimate() string {
 		}
 		left, points = left+1, points+row.Points
 		all, rankSeconds = all+row.Estimate, rankSeconds+row.Estimate*float64(row.Ranks)
+		most += row.Most
 		known = known && row.Estimate > 0
 	}
 	text := fmt.Sprintf("%d of %d runs to do, %d points", left, len(r.Runs), points)
@@ -61,7 +63,7 @@ func (r *Report) estimate() string {
 	case known:
 		return text + fmt.Sprintf(", about %s, %.3g rank-hours, at the pace of the finished runs", round(all), rankSeconds/3600)
 	}
-	return text + "; how long is known once one is finished"
+	return text + ", at most " + round(most) + " by fpmbench's --timeout; how long it takes is known once one is finished"
 }
 
 // about is a row's estimate in words.

@@ -118,7 +118,7 @@ func (r *Runner) look(ctx context.Context) (*Report, *state, error) {
 		if cost.Cannot != "" { // the nodes of a job can have more than this host
 			fmt.Fprintf(r.Log, "%s: this host cannot run it: %s\n", c.Name, cost.Cannot)
 		}
-		row.Points = cost.Points
+		row.Points, row.Most = cost.Points, bound(c, r.Environ).Seconds()
 	}
 	report.guess()
 	return report, s, errors.Join(errs...)
@@ -151,7 +151,7 @@ func (r *Runner) one(ctx context.Context, s *state, i int, report *Report, lock 
 		}
 		switch {
 		case row.Exit == 0 && row.Why == "":
-			row.Status = Finished
+			row.Status, row.Most = Finished, 0
 		case report.Signal != 0:
 			row.Status = Stopped
 		default:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -247,8 +248,34 @@ func TestEstimate(t *testing.T) {
 	if got, want := report.estimate(), "2 of 3 runs to do, 60 points, about 2m0s, 0.0833 rank-hours, at the pace of the finished runs"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	report.Runs[0].Status = Failed
+	report.guess()
+	for i := range report.Runs {
+		report.Runs[i].Most = 900
+	}
+	if got, want := report.estimate(), "3 of 3 runs to do, 70 points, at most 45m0s by fpmbench's --timeout; how long it takes is known once one is finished"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	report.Runs[0].Status = Finished
+	report.guess()
 	text, err := json.Marshal(report)
 	if err != nil || !strings.Contains(string(text), `"estimate_seconds":60`) {
 		t.Errorf("JSON %s (%v)", text, err)
+	}
+}
+
+func TestBound(t *testing.T) {
+	for _, c := range []struct {
+		bench, environ []string
+		want           time.Duration
+	}{
+		{nil, nil, benchTimeout},
+		{[]string{"--model=a"}, []string{"FPM_TIMEOUT=60"}, time.Minute},
+		{[]string{"--timeout=2h"}, []string{"FPM_TIMEOUT=60"}, 2 * time.Hour},
+		{[]string{"--timeout=soon"}, nil, benchTimeout},
+	} {
+		if got := bound(&Cell{Bench: c.bench}, c.environ); got != c.want {
+			t.Errorf("%q, %q: %v, want %v", c.bench, c.environ, got, c.want)
+		}
 	}
 }
