@@ -123,6 +123,9 @@ type mungeDesk struct {
 // meetByMunge agrees on a fresh secret and an address between processes of one user.
 func meetByMunge(ctx context.Context, id *Identity, m munge, logger *slog.Logger) (meetingPoint, error) {
 	run := runSum(id.RunID)
+	if _, err := m.seal(ctx, ""); err != nil {
+		return meetingPoint{auth: AuthMunge}, fmt.Errorf("rank: munged is there but cannot be used: %w; give FPM_TOKEN_FILE, or set FPM_MUNGE_SOCKET=/none to do without MUNGE", err)
+	}
 	if id.Rank != 0 {
 		return m.ask(ctx, id, run)
 	}
@@ -196,7 +199,8 @@ func (d *mungeDesk) answer(conn net.Conn) error {
 	}
 	credential, err := d.munge.seal(ctx, line+" "+d.secret)
 	if err != nil {
-		return err
+		d.logger.Warn("a rank got no secret", "asked", conn.RemoteAddr().String(), "err", err)
+		return nil
 	}
 	_, err = conn.Write([]byte(credential))
 	return err

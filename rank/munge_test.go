@@ -149,6 +149,25 @@ func TestMungeDeskStrangers(t *testing.T) {
 	}
 }
 
+// A socket that nobody serves is told at once, by every rank.
+func TestDeadMunge(t *testing.T) {
+	m := newMunge(t)
+	dir := t.TempDir()
+	dead, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.(*net.UnixListener).SetUnlinkOnClose(false)
+	dead.Close()
+	m.socket = filepath.Join(dir, "s")
+	for rank := range 2 {
+		id := Identity{Source: FromSlurm, Rank: rank, Size: 2, RunID: "run", Rendezvous: freeAddresses(t, 2)}
+		if _, err := meetByMunge(t.Context(), &id, m, quiet()); err == nil || !strings.Contains(err.Error(), "munged is there but cannot be used: munge: ") {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
 // A host without munged has no munge.
 func TestNoMunge(t *testing.T) {
 	if _, there := findMunge(environ("FPM_MUNGE_SOCKET=" + filepath.Join(t.TempDir(), "no"))); there {
