@@ -142,6 +142,44 @@ func TestSweepIsKilled(t *testing.T) {
 	}
 }
 
+// An interrupt reaches the run, which keeps what it measured; the sweep ends with the signal's status, and the next start measures what is left.
+func TestSweepIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sweep.yaml")
+	text := fmt.Sprintf("output: out\nfpmrun: {np: 2}\nfpmbench: {engine: sim, mode: prefill, points-file: %s}\nmatrix: {model: [llama-3.1-8b]}\n", longPoints(t, 30))
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, dir, "fpmrun", "sweep", file)
+	said := &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(60 * time.Second); ; <-again.C {
+		if info, err := os.Stat(filepath.Join(dir, "out", "llama-3.1-8b", "benchmark.journal")); err == nil && info.Size() > 8192 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no point was measured\n%s", said)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 || readSweep(t, filepath.Join(dir, "out")).Runs["llama-3.1-8b"].Status != "stopped" {
+		t.Errorf("status %d, %+v; want 130 and a run that was stopped\n%s", cmd.ProcessState.ExitCode(), readSweep(t, filepath.Join(dir, "out")), said)
+	}
+	r := succeed(t, dir, "fpmrun", "sweep", file)
+	doc := read(t, filepath.Join(dir, "out", "llama-3.1-8b", "benchmark.json"))
+	own, err := json.Marshal(doc.FPMRun)
+	if err != nil || len(doc.Results) != 30 || strings.Count(string(own), `"process":`) < 2 {
+		t.Errorf("%d results by the processes of %.400s (%v)\n%s", len(doc.Results), own, err, r.stderr)
+	}
+}
+
 // everyDocument are the files below a folder that readers take for documents.
 func everyDocument(t *testing.T, dir string) []string {
 	t.Helper()
