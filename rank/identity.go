@@ -113,7 +113,7 @@ func (id *Identity) fromUser(getenv func(string) string) (err error) {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return fmt.Errorf("%s=%q: want HOST:PORT, or [V6]:PORT", env.KeyRendezvous, address)
 		}
-		id.Rendezvous, id.PMI = []string{address}, ""
+		id.Rendezvous = []string{address}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,13 +100,19 @@ func said(program string, err error) error {
 	return err
 }
 
+// handshakeLimit is how long a peer may take for its part of a few bytes.
+const handshakeLimit = 5 * time.Second
+
 // What is said at the place where the secret is handed out: a line with the run and a nonce, and a credential with both and the secret.
 const (
 	mungeGreeting = "fpm-munge-1"
-	maxGreeting   = 256     // bytes
-	maxCredential = 8 << 10 // bytes
-	mungeLimit    = 5 * time.Second
-	mungeAtOnce   = 16 // credentials that are made at a time
+	mungeYes      = "fpm-munge-1 wait" // the run is this one, and a credential is on its way
+	maxGreeting   = 256                // bytes
+	maxCredential = 8 << 10            // bytes
+	mungeFirst    = time.Second        // for the first line: most who listen at a candidate port are somebody else
+	mungeLimit    = 30 * time.Second   // for the credential, behind those of other ranks
+	mungeAtOnce   = 8                  // credentials that are made at a time
+	mungeWaiting  = 1024               // connections
 )
 
 // mungeDesk is rank 0's place at one of the candidate ports, where whoever asks gets a credential with the secret that only this user can open. Who
@@ -116,7 +123,8 @@ type mungeDesk struct {
 	run      string // hash of the run's name
 	secret   string // and the address of the rendezvous
 	logger   *slog.Logger
-	busy     chan struct{}
+	busy     chan struct{} // a place for each credential that is being made
+	waiting  chan struct{} // one for each connection
 	wg       sync.WaitGroup
 }
 
@@ -134,12 +142,15 @@ func meetByMunge(ctx context.Context, id *Identity, m munge, logger *slog.Logger
 	if point.token, err = freshToken(); err != nil {
 		return point, err
 	}
-	d := &mungeDesk{munge: m, run: run, logger: logger, busy: make(chan struct{}, mungeAtOnce)}
+	d := &mungeDesk{munge: m, run: run, logger: logger, busy: make(chan struct{}, mungeAtOnce), waiting: make(chan struct{}, mungeWaiting)}
 	for i, address := range id.Rendezvous {
 		if d.listener, err = net.Listen("tcp", onAllInterfaces(address)); err != nil {
 			continue
 		}
-		if point.address, err = freeAddress(id.Rendezvous[i+1:]); err != nil {
+		// The last one that is free, so that who looks for the desk comes to it late.
+		rest := slices.Clone(id.Rendezvous[i+1:])
+		slices.Reverse(rest)
+		if point.address, err = freeAddress(rest); err != nil {
 			return point, errors.Join(err, d.listener.Close())
 		}
 		d.secret = string(point.token) + " " + point.address
@@ -168,13 +179,13 @@ func (d *mungeDesk) serve() {
 			return
 		}
 		select {
-		case d.busy <- struct{}{}:
+		case d.waiting <- struct{}{}:
 		default: // it tries again
 			_ = conn.Close()
 			continue
 		}
 		d.wg.Go(func() {
-			defer func() { <-d.busy }()
+			defer func() { <-d.waiting }()
 			if err := d.answer(conn); err != nil {
 				d.logger.Debug("nobody got the secret", "asked", conn.RemoteAddr().String(), "err", err)
 			}
@@ -186,7 +197,7 @@ func (d *mungeDesk) serve() {
 func (d *mungeDesk) answer(conn net.Conn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), mungeLimit)
 	defer cancel()
-	if err := conn.SetDeadline(time.Now().Add(mungeLimit)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(handshakeLimit)); err != nil {
 		return err
 	}
 	line, err := greeting(conn)
@@ -196,6 +207,18 @@ func (d *mungeDesk) answer(conn net.Conn) error {
 	words := strings.Fields(line)
 	if len(words) != 3 || words[0] != mungeGreeting || words[1] != d.run {
 		return errors.New("it is of another run")
+	}
+	if _, err := conn.Write([]byte(mungeYes + "\n")); err != nil {
+		return err
+	}
+	select {
+	case d.busy <- struct{}{}:
+		defer func() { <-d.busy }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := conn.SetDeadline(time.Now().Add(handshakeLimit)); err != nil {
+		return err
 	}
 	credential, err := d.munge.seal(ctx, line+" "+d.secret)
 	if err != nil {
@@ -260,7 +283,7 @@ func (m munge) askAt(ctx context.Context, address, run string) (string, error) {
 		return "", errNobody
 	}
 	defer func() { _ = conn.Close() }() // everything was read
-	if err := conn.SetDeadline(time.Now().Add(mungeLimit)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(mungeFirst)); err != nil {
 		return "", err
 	}
 	nonce := make([]byte, 16)
@@ -268,6 +291,12 @@ func (m munge) askAt(ctx context.Context, address, run string) (string, error) {
 	line := mungeGreeting + " " + run + " " + hex.EncodeToString(nonce)
 	if _, err := conn.Write([]byte(line + "\n")); err != nil {
 		return "", errNobody
+	}
+	if answer, err := greeting(conn); err != nil || answer != mungeYes {
+		return "", errNobody
+	}
+	if err := conn.SetDeadline(time.Now().Add(mungeLimit)); err != nil {
+		return "", err
 	}
 	credential, err := io.ReadAll(io.LimitReader(conn, maxCredential))
 	if err != nil || len(credential) == 0 {

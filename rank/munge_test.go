@@ -60,15 +60,6 @@ func TestMeetByMunge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	go func() {
-		for {
-			conn, err := silent.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.Close()
-		}
-	}()
 	var tokens []string
 	for _, run := range []string{"first", "second"} {
 		id := Identity{Source: FromSlurm, Size: 2, RunID: run, Rendezvous: addresses}
@@ -86,6 +77,35 @@ func TestMeetByMunge(t *testing.T) {
 	}
 	if tokens[0] == tokens[1] {
 		t.Error("two runs have one secret")
+	}
+}
+
+// Many ranks that ask at once all get the secret: those for whom no credential is being made yet wait for their turn.
+func TestMungeDeskQueue(t *testing.T) {
+	m := newMunge(t)
+	id := Identity{Source: FromSlurm, Size: 64, RunID: "run", Rendezvous: freeAddresses(t, 3)}
+	zero, err := meetByMunge(t.Context(), &id, m, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zero.close()
+	results := make(chan error, id.Size)
+	for rank := 1; rank < id.Size; rank++ {
+		go func() {
+			secret, err := m.askAt(t.Context(), id.Rendezvous[0], runSum("run"))
+			if err == nil && secret != string(zero.token)+" "+zero.address {
+				err = fmt.Errorf("secret %q", secret)
+			}
+			results <- err
+		}()
+	}
+	for range id.Size - 1 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if zero.address != id.Rendezvous[2] {
+		t.Errorf("the rendezvous is at %s, want the last candidate of %v", zero.address, id.Rendezvous)
 	}
 }
 
@@ -138,7 +158,7 @@ func TestMungeDeskStrangers(t *testing.T) {
 		if _, err := conn.Write([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
-		if text, _ := io.ReadAll(conn); len(text) > 0 {
+		if text, _ := io.ReadAll(conn); len(text) > 0 { // not even that it is a desk
 			t.Errorf("%.20q is answered by %q", line, text)
 		}
 		conn.Close()

@@ -44,6 +44,8 @@ func TestSlurmDirect(t *testing.T) {
 		{"a failing rank", `srun -N2 -n4 --overcommit launchprog join barrier 2:exit=7 barrier`, 7, []string{`task 2: Exited with exit code 7`, `rank 2`}},
 		{"a killed rank", `srun -N2 -n4 --overcommit launchprog join barrier 3:crash barrier`, 137, []string{`rank 3`}},
 		{"a rank that does not come", `FPM_JOIN_TIMEOUT=2s srun -W0 -N2 -n4 --overcommit sh -c '[ $SLURM_PROCID = 3 ] || exec launchprog join'`, 1, []string{`3 of 4 arrived: missing 3`}},
+		{"many ranks by MUNGE", `srun -N2 -n64 --overcommit launchprog join barrier allreduce leave`, 0, nil},
+		{"many ranks by PMI2", `srun --mpi=pmi2 -N2 -n64 --overcommit launchprog join barrier allreduce leave`, 0, nil},
 		{"several programs of one step", `srun -N2 -n3 --overcommit sh -c 'launchprog join barrier leave && launchprog join barrier leave'`, 0, nil},
 		{"an interactive shell", `fpmbench; echo status $?`, 0, []string{`inside Slurm job \d+ \(4 tasks\) but not started by srun; use srun fpmbench, fpmrun fpmbench, or --single`, `(?m)^status 2$`}},
 		{"a shell for itself", `fpmbench --single --engine sim --max-num-seqs 1 --max-num-batched-tokens 4 --max-model-len 16 --output-path o/benchmark.json >out; echo status $?`, 0, []string{`(?m)^status 0$`}},
