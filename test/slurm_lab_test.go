@@ -1,12 +1,14 @@
 package test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,6 +76,7 @@ func newSlurm(t *testing.T) *slurmLab {
 		t.Fatal(err)
 	}
 	l := &slurmLab{t, dir}
+	t.Cleanup(l.endSteps) // after the daemons' end
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +131,20 @@ func (l *slurmLab) daemon(words ...string) {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	})
+}
+
+// endSteps ends the daemons of steps, which go on when the daemon that made them has ended, to tell it that theirs has.
+func (l *slurmLab) endSteps() {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		environ, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(environ, []byte("SLURM_CONF="+l.dir+"/slurm.conf\x00")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // until waits for a state of the lab, without which there is nothing to test.
