@@ -11,6 +11,7 @@ import (
 // Observed is one launch in short: its settings, and what every rank observed at every point. The document behind it may be forgotten.
 type Observed struct {
 	Path       string
+	Title      string // the run in one line
 	RunID      string
 	Status     string
 	GridDigest string
@@ -61,7 +62,7 @@ func (d *Document) Observe() (*Observed, error) {
 	if kind := d.Type(); kind != "rank" && kind != "merged" {
 		return nil, fmt.Errorf("artifact: %q is no rank or merged document (%s)", d.Path, kind)
 	}
-	o := &Observed{Path: d.Path}
+	o := &Observed{Path: d.Path, Title: d.Title()}
 	o.RunID, _ = d.head["run_id"].(string)
 	o.Status, _ = d.head["status"].(string)
 	o.GridDigest, _ = d.head["grid_digest"].(string)

@@ -1,4 +1,4 @@
-// Command fpmstat reads benchmark artifacts: check, merge, show, diff, qualify, export, watch.
+// Command fpmstat reads benchmark artifacts: check, merge, show, diff, qualify, plot, export, watch.
 package main
 
 import (

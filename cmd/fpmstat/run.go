@@ -34,10 +34,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              mistake.Handler,
-		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand(), diffCommand(), qualifyCommand(), exportCommand(), watchCommand()},
+		Commands:                  []*cli.Command{checkCommand(), mergeCommand(), showCommand(), diffCommand(), qualifyCommand(), plotCommand(), exportCommand(), watchCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usage("unknown command %q; commands are check, merge, show, diff, qualify, export and watch", c.Args().First())
+				return usage("unknown command %q; commands are check, merge, show, diff, qualify, plot, export and watch", c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
