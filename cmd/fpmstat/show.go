@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -18,10 +19,12 @@ func showCommand() *cli.Command {
 		Name:      "show",
 		Usage:     "print the measured points of rank or merged documents, of journals, or over the launches of a repeat.json",
 		ArgsUsage: "FILE...",
-		Flags: []cli.Flag{
+		Description: "FILE may be the folder of a run. Flags come before it. Which batch size decodes most tokens per second at 4k context?\n" +
+			"   fpmstat show --type decode --context 4096 --best 1 fpm-results/RUN",
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
 			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values"},
-		},
+		}, filterFlags()...),
 		Action: show,
 	}
 }
@@ -33,7 +36,18 @@ func show(c *cli.Context) error {
 	if c.Bool("json") && c.Bool("csv") {
 		return usage("show: --json and --csv exclude each other")
 	}
-	for _, path := range c.Args().Slice() {
+	chosen, err := newFilter(c)
+	if err != nil {
+		return err
+	}
+	paths, err := shownPaths(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if chosen.on() && filepath.Base(path) == repeatName {
+			return usage("show: %s: --type, --context and --best are for the points of one launch; name one of its folders", path)
+		}
 		if shown, err := showRepeat(c, path); shown || err != nil {
 			if err != nil {
 				return err
@@ -43,6 +57,12 @@ func show(c *cli.Context) error {
 		title, rows, causes, err := measured(path)
 		if err != nil {
 			return err
+		}
+		if chosen.on() {
+			causes = nil // they are of all points
+			if rows, err = chosen.apply(rows, path, c.App.ErrWriter); err != nil {
+				return err
+			}
 		}
 		switch w := c.App.Writer; {
 		case c.Bool("json"):
@@ -69,9 +89,38 @@ func show(c *cli.Context) error {
 	return nil
 }
 
+// repeatName is the one name that documents about several launches are written under.
+const repeatName = "repeat.json"
+
+// shownPaths puts the document of a run in the place of its folder.
+func shownPaths(args []string) ([]string, error) {
+	var paths []string
+	for _, path := range args {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if repeat := filepath.Join(path, repeatName); fileThere(repeat) {
+				paths = append(paths, repeat)
+				continue
+			}
+			found, err := artifact.LaunchPaths(path)
+			if err != nil {
+				return nil, err
+			}
+			paths = append(paths, found...)
+			continue
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+func fileThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // showRepeat prints a document about several launches; false when the file is none.
 func showRepeat(c *cli.Context, path string) (bool, error) {
-	if filepath.Base(path) != "repeat.json" { // the one name that they are written under; documents may be large
+	if filepath.Base(path) != repeatName { // documents may be large
 		return false, nil
 	}
 	r, err := artifact.ReadRepeat(path)
