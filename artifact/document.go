@@ -71,9 +71,11 @@ func ParseDocument(path string, text []byte) (*Document, error) {
 		if key == "results" || key == "iteration_groups" || key == "fpmrun" {
 			continue
 		}
-		tree, err := decodeTree(raw)
+		in := newTreeDecoder()
+		tree, err := in.decode(raw)
 		if err != nil {
-			return nil, fmt.Errorf("artifact: %q: %s: %w", path, key, err)
+			at := cap(text) - cap(raw) + in.pos // a member's text is a part of the document's
+			return nil, fmt.Errorf("artifact: %q: byte %d, in %s: %w", path, at, key, err)
 		}
 		d.head[key] = tree
 	}
