@@ -101,3 +101,12 @@ func (d *Document) Type() string {
 	}
 	return ""
 }
+
+// group reads iteration group i.
+func (d *Document) group(i int) (*Group, error) {
+	g := new(Group)
+	if err := json.Unmarshal(d.groups[i], g); err != nil {
+		return nil, fmt.Errorf("artifact: %q: iteration_groups[%d]: %w", d.Path, i, err)
+	}
+	return g, nil
+}

@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -79,10 +78,10 @@ func (d *Document) Observe() (*Observed, error) {
 	for rank, points := range hosts {
 		causes[rank], places[rank] = causesByPoint(points), pointPlaces(points)
 	}
-	for i, raw := range d.groups {
-		var g Group
-		if err := json.Unmarshal(raw, &g); err != nil {
-			return nil, fmt.Errorf("artifact: %q: iteration_groups[%d]: %w", d.Path, i, err)
+	for i := range d.groups {
+		g, err := d.group(i)
+		if err != nil {
+			return nil, err
 		}
 		key, err := g.Point.Key()
 		if err != nil {

@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -66,10 +65,10 @@ func (d *Document) RawSamples(visit func(*RawSample) error) error {
 		}
 	}
 	seen := map[string]int64{}
-	for i, raw := range d.groups {
-		var g Group
-		if err := json.Unmarshal(raw, &g); err != nil {
-			return fmt.Errorf("artifact: %q: iteration_groups[%d]: %w", d.Path, i, err)
+	for i := range d.groups {
+		g, err := d.group(i)
+		if err != nil {
+			return err
 		}
 		key, err := g.Point.Key()
 		if err != nil {

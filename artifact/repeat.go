@@ -69,10 +69,10 @@ func (r *Repeat) Add(d *Document, order string) error {
 	}
 	seen := map[string]int{}
 	n := len(r.Launches)
-	for i, raw := range d.groups {
-		var g Group
-		if err := json.Unmarshal(raw, &g); err != nil {
-			return fmt.Errorf("artifact: %q: iteration_groups[%d]: %w", d.Path, i, err)
+	for i := range d.groups {
+		g, err := d.group(i)
+		if err != nil {
+			return err
 		}
 		key, err := g.Point.Key()
 		if err != nil {

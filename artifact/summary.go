@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -65,10 +64,12 @@ func (s *Summary) observe(e *Evidence) {
 // Summary reads the groups of a document.
 func (d *Document) Summary() ([]Summary, error) {
 	groups := make([]Group, len(d.groups))
-	for i, raw := range d.groups {
-		if err := json.Unmarshal(raw, &groups[i]); err != nil {
-			return nil, fmt.Errorf("artifact: %q: iteration_groups[%d]: %w", d.Path, i, err)
+	for i := range d.groups {
+		g, err := d.group(i)
+		if err != nil {
+			return nil, err
 		}
+		groups[i] = *g
 	}
 	return Summarize(groups), nil
 }

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fpmrun/fpmrun/artifact"
 )
 
 // Status is what has become of a run.
@@ -69,29 +71,7 @@ func loadState(dir string) (*state, error) {
 }
 
 // save writes the state: the file is the old or the new one whatever happens meanwhile.
-func (s *state) save(dir string) (err error) {
-	text, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, stateName)
-	f, err := os.Create(path + ".tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
+func (s *state) save(dir string) error { return artifact.WriteFile(filepath.Join(dir, stateName), s) }
 
 // documents are the names and digests of the documents in a run's folder.
 func documents(dir string) (map[string]string, error) {

@@ -102,7 +102,7 @@ func agreeKept(all []kept) (points, process int, err error) {
 	return points, process + 1, nil
 }
 
-// takeOver makes the first process.Keep points of the journal this session's own.
+// takeOver makes the first process.Keep points of the journal those of s.
 func (s *Session) takeOver(j *artifact.Journal, process *artifact.JournalProcess) (err error) {
 	if j.Torn > 0 {
 		s.cfg.Logger.Warn("the journal ends inside a record, which is dropped", "path", j.Path, "bytes", j.Torn)
