@@ -44,30 +44,45 @@ func (e *Engine) program(s shape) (*program, error) {
 
 // list lists the commands of a step, from the token ids to the sampled ids on the host. A full graph of a step in which each row is one token holds
 // all of them; any other graph ends before the last norm, since what follows depends on the number of rows.
-func (e *Engine) list(b *builder, s shape) error {
-	whole := s.mode == gpu.GraphFull && s.rows == s.tokens
-	body, captured := e.bodies[shape{s.mode, s.tokens, 0}]
-	if captured && !whole {
-		b.commands = commands{slices.Clone(body.list), slices.Clone(body.names)}
-	} else {
+func (e *Engine) list(b *builder, s shape) (err error) {
+	switch {
+	case s.mode == gpu.GraphNone:
 		e.body(b, s.tokens)
+		e.tail(b, s.rows)
+	case s.mode == gpu.GraphFull && s.rows == s.tokens:
+		e.body(b, s.tokens)
+		e.tail(b, s.rows)
+		if b.err == nil {
+			b.commands, err = e.machine.capture(b.commands, none)
+		}
+	default:
+		if err = e.capturedBody(b, s); err == nil {
+			e.tail(b, s.rows)
+		}
 	}
-	var err error
-	if s.mode != gpu.GraphNone && !captured && !whole && b.err == nil {
+	return err
+}
+
+// capturedBody lists the body of a step in the graphs of its mode, which steps of any number of rows share.
+func (e *Engine) capturedBody(b *builder, s shape) (err error) {
+	s.rows = 0
+	body, captured := e.bodies[s]
+	if !captured {
+		e.body(b, s.tokens)
+		if b.err != nil {
+			return b.err
+		}
 		keep := none
 		if s.mode == gpu.GraphPiecewise {
 			keep = attends
 		}
-		if b.commands, err = e.machine.capture(b.commands, keep); err != nil {
+		if body, err = e.machine.capture(b.commands, keep); err != nil {
 			return err
 		}
-		e.bodies[shape{s.mode, s.tokens, 0}] = commands{slices.Clone(b.list), slices.Clone(b.names)}
+		e.bodies[s] = body
 	}
-	e.tail(b, s.rows)
-	if whole && b.err == nil {
-		b.commands, err = e.machine.capture(b.commands, none)
-	}
-	return err
+	b.commands = commands{slices.Clone(body.list), slices.Clone(body.names)} // a tail is added to them
+	return nil
 }
 
 // body lists the commands from the token ids to the output of the last layer.

@@ -14,8 +14,8 @@ import (
 func (m *machine) capture(from commands, keep func(c *C.command) bool) (commands, error) {
 	var to commands
 	for begin := 0; begin < len(from.list); {
-		if keep(&from.list[begin]) {
-			to.add(from.list[begin], from.names[begin])
+		if c := &from.list[begin]; keep(c) {
+			to.add(C.GoString(&c.name[0]), from.names[begin], *c)
 			begin++
 			continue
 		}
@@ -30,11 +30,7 @@ func (m *machine) capture(from commands, keep func(c *C.command) bool) (commands
 			return commands{}, fmt.Errorf("cuda: capture %s: at %s: %w", purpose, from.names[begin+int(at)], err)
 		}
 		m.graphs = append(m.graphs, graph)
-		c := C.command{kind: C.GRAPH, function: graph}
-		for i, v := range "graph" {
-			c.name[i] = C.char(v)
-		}
-		to.add(c, purpose)
+		to.add("graph", purpose, C.command{kind: C.GRAPH, function: graph})
 		begin = end
 	}
 	return to, nil

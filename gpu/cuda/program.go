@@ -86,14 +86,11 @@ func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
 	b.add("gemm", purpose, c)
 }
 
-func (b *builder) add(name, purpose string, c C.command) {
+// add adds a command under a name.
+func (l *commands) add(name, purpose string, c C.command) {
 	for i := 0; i < len(name) && i < len(c.name)-1; i++ {
 		c.name[i] = C.char(name[i])
 	}
-	b.commands.add(c, purpose)
-}
-
-func (l *commands) add(c C.command, purpose string) {
 	l.list = append(l.list, c)
 	l.names = append(l.names, purpose)
 }
