@@ -14,7 +14,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/... ./stream/... .
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test test-slurm check check-kernels gpu-test vet unit race fuzz stress bench bench-peers bench-step clean FORCE
+.PHONY: build run test packages test-slurm check check-kernels gpu-test vet unit race fuzz stress bench bench-peers bench-step clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -37,7 +37,14 @@ bin/fpmgpu: FORCE
 run: build
 	bin/fpmrun -np 2 fpmbench
 
-test: vet unit race fuzz
+test: packages vet unit race fuzz
+
+# The tests start a Slurm, an Open MPI and an MPICH of their own where these can be installed; what is missing is skipped by name.
+packages:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v slurmctld && command -v mpiexec.hydra && command -v mpirun.openmpi; } >/dev/null; then \
+	  { timeout 60 apt-get update && DEBIAN_FRONTEND=noninteractive timeout 180 apt-get install -y --no-install-recommends slurm-wlm slurmd slurmctld munge mpich openmpi-bin; } >/dev/null 2>&1 || \
+	    echo "Slurm, MPICH or Open MPI cannot be installed here: their tests are skipped"; \
+	fi
 
 vet:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: run gofmt -w on these"; exit 1; }
