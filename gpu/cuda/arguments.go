@@ -29,9 +29,17 @@ type gateArgs struct {
 }
 
 type attentionArgs struct {
-	qkv, cache, tables, tiles, items, counts, partial, out ptr
-	heads, kvHeads, blockSize, tableWidth, window          int32
-	scale                                                  float32
+	qkv, cache, tables, tiles, items, starts, partial, arrived, out ptr
+	heads, kvHeads, blockSize, tableWidth, window                   int32
+	scale                                                           float32
+}
+
+type linearArgs struct {
+	in, norm, weights, bias, out, partial, arrived ptr
+	tokens, n, k, splits                           int32
+	eps                                            float32
+	heads, kvHeads, blockSize, half                int32
+	cache, positions, places, cosines, sines       ptr
 }
 
 type argmaxArgs struct {

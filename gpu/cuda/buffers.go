@@ -21,7 +21,10 @@ type buffers struct {
 	gateUp  ptr // (T, 2 intermediate)
 	act     ptr // (T, intermediate)
 	logits  ptr // (R, vocab) float32
-	partial ptr // (items, kvHeads, tileRows, headDim + 2) float32
+	partial ptr // (pieces, kvHeads, tileRows, headDim + 2) float32
+	joined  ptr // (pieces, kvHeads), zero between the kernels
+	sums    ptr // of products of few tokens whose columns are split
+	summed  ptr // how many of them are there, zero between the kernels
 	ids     ptr // (R)
 	sampled ptr // (R): id sampled last for each slot
 	bad     ptr // one word
@@ -32,12 +35,17 @@ type buffers struct {
 	half    int // pairs that are rotated in a head
 }
 
-func (b *buffers) allocate(m *machine, cfg *gpu.Config, l *layout) error {
-	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.ids, &b.sampled, &b.bad, &b.step}
-	for i, p := range parts(cfg, l) {
+func (b *buffers) allocate(m *machine, cfg *gpu.Config, l *layout, multiprocessors int) error {
+	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.joined, &b.sums, &b.summed, &b.ids, &b.sampled, &b.bad, &b.step}
+	for i, p := range parts(cfg, l, multiprocessors) {
 		var err error
 		if *members[i], err = m.allocate(p.what, p.bytes); err != nil {
 			return err
+		}
+		if members[i] == &b.joined || members[i] == &b.summed {
+			if err := m.fill(*members[i], 0, p.bytes); err != nil {
+				return err
+			}
 		}
 	}
 	return b.rotations(m, cfg.Geometry.Rope, cfg.MaxModelLen)

@@ -43,7 +43,7 @@ func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, 
 	for _, name := range kernels.Names {
 		text := C.CString(name)
 		var f unsafe.Pointer
-		err := check(C.find_function(&f, module, text))
+		err := check(C.find_function(m.c, &f, module, text))
 		C.free(unsafe.Pointer(text))
 		if err != nil {
 			return nil, fmt.Errorf("cuda: kernel %s: %w", name, err)

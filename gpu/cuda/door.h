@@ -21,6 +21,20 @@ typedef struct {
 	int reserved[4];
 } blas_result;
 
+typedef struct {
+	int id, pad;
+	union {
+		int flag;
+		char bytes[64];
+	} value;
+} launch_attribute;
+typedef struct {
+	unsigned grid[3], block[3], shared;
+	void *stream;
+	launch_attribute *attributes;
+	unsigned count;
+} launch_config;
+
 /* Driver functions: name, the CUDA version whose interface is declared (1000 major + 10 minor), parameters. */
 #define DRIVER(X) \
 	X(cuInit, 2000, (unsigned flags)) \
@@ -60,7 +74,8 @@ typedef struct {
 	X(cuGraphLaunch, 10000, (void *exec, void *stream)) \
 	X(cuGraphDestroy, 10000, (void *graph)) \
 	X(cuGraphExecDestroy, 10000, (void *exec)) \
-	X(cuLaunchKernel, 4000, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra))
+	X(cuFuncSetAttribute, 9000, (void *function, int attribute, int value)) \
+	X(cuLaunchKernelEx, 11060, (const launch_config *config, void *function, void **params, void **extra))
 
 #define BLAS(X) \
 	X(cublasLtCreate, (void **handle)) \

@@ -18,9 +18,6 @@ import (
 	"github.com/fpmrun/fpmrun/gpu"
 )
 
-// backend names the attention implementation: the one for any head size.
-const backend = "CUDA_PAGED_GENERIC"
-
 // stepLimit is how long a step may take before the device counts as stuck.
 const stepLimit = 30 * time.Second
 
@@ -107,8 +104,8 @@ func (e *Engine) prepare() error {
 	if e.weights, err = loadWeights(e.machine, e.functions, g, e.cfg.Weights); err != nil {
 		return err
 	}
-	e.layout = newLayout(&e.cfg, windows(g), pieces(g, e.device.Multiprocessors))
-	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout); err != nil {
+	e.layout = newLayout(&e.cfg, windows(g), lists(g, e.device.Multiprocessors))
+	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout, e.device.Multiprocessors); err != nil {
 		return err
 	}
 	if err := e.makePool(); err != nil {
@@ -136,6 +133,7 @@ func (e *Engine) prepare() error {
 
 func (e *Engine) describe() gpu.Info {
 	layers := make(map[string]string, e.cfg.Geometry.Layers)
+	backend := attentionBackend(e.cfg.Geometry.HeadDim)
 	for i := range e.cfg.Geometry.Layers {
 		layers["model.layers."+strconv.Itoa(i)+".self_attn.attn"] = backend
 	}

@@ -160,7 +160,7 @@ func TestProgram(t *testing.T) {
 // The kernels, compiled for the CPU and run by fibers, give the CPU engine's logits, in each head size that they treat differently. That threads of a block
 // wait in different places ends the process.
 func TestEmulatedKernels(t *testing.T) {
-	for head, models := range map[int]string{32: "llama|mistral|qwen", 80: "head_80,", 256: "head_256,"} {
+	for head, models := range map[int]string{32: "llama|mistral|qwen", 64: "head_64|group_1$", 80: "head_80,", 128: "head_128,", 256: "head_256,"} {
 		t.Run(fmt.Sprintf("head size %d", head), func(t *testing.T) {
 			got := inFakeProcess(t, head, []string{"-test.v", "-test.short", "-test.run", "^(TestLogits|TestRandomBits)$/(" + models + ")"}, "FPM_REQUIRE_GPU=1")
 			if !strings.Contains(got, "worst row") {
@@ -194,7 +194,7 @@ func TestFailuresAreNamed(t *testing.T) {
 		{"no memory", "FAKE_LIMIT=36000000", []string{"GiB for", "CUDA_ERROR_OUT_OF_MEMORY", "are free", "--max-num-batched-tokens"}},
 		{"kernels do not compile", "FAKE_FAIL=source", []string{"compile the kernels", "sm_90a", "line 1: made up"}},
 		{"compiler without its other half", "FAKE_FAIL=builtins", []string{"libnvrtc-builtins", LibraryDir}},
-		{"a launch fails", "FAKE_FAIL=cuLaunchKernel", []string{"command", "ids to the host (publish)", "cuLaunchKernel", "(719)"}},
+		{"a launch fails", "FAKE_FAIL=cuLaunchKernelEx", []string{"command", "ids to the host (publish)", "cuLaunchKernelEx", "(719)"}},
 		{"the caller gives up", "FAKE_FAIL=publish", []string{"awaiting a step", "context canceled"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,16 +48,16 @@ func (e *Engine) list(b *builder, s shape) (err error) {
 	switch {
 	case s.mode == gpu.GraphNone:
 		e.body(b, s.tokens)
-		e.tail(b, s.rows)
+		e.tail(b, s.tokens, s.rows)
 	case s.mode == gpu.GraphFull && s.rows == s.tokens:
 		e.body(b, s.tokens)
-		e.tail(b, s.rows)
+		e.tail(b, s.tokens, s.rows)
 		if b.err == nil {
 			b.commands, err = e.machine.capture(b.commands, none)
 		}
 	default:
 		if err = e.capturedBody(b, s); err == nil {
-			e.tail(b, s.rows)
+			e.tail(b, s.tokens, s.rows)
 		}
 	}
 	return err
@@ -85,44 +85,78 @@ func (e *Engine) capturedBody(b *builder, s shape) (err error) {
 	return nil
 }
 
-// body lists the commands from the token ids to the output of the last layer.
+// body lists the commands from the token ids to the output of the last layer. That of few tokens is complete in the residual stream; else the output
+// of the last block is not added to it yet.
 func (e *Engine) body(b *builder, tokens int) {
-	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
-	at := func(word int) ptr { return buf.step + ptr(4*word) }
-	eps := float32(g.NormEps)
-	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: at(l.ids), slots: at(l.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, hidden: int32(g.Hidden)})
-	added := ptr(0) // output of the block before, which the next norm adds to the residual stream
-	qkv := g.QSize() + 2*g.KVSize()
+	g, buf := e.cfg.Geometry, &e.buf
+	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(e.layout.ids), slots: e.at(e.layout.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, hidden: int32(g.Hidden)})
 	for i := range e.weights.layers {
-		w := &e.weights.layers[i]
-		name := func(what string) string { return fmt.Sprintf("layer %d: %s", i, what) }
-		kernel(b, "rms_norm", name("input norm"), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: added, w: w.attnNorm, out: buf.h, hidden: int32(g.Hidden), eps: eps})
-		b.gemm(name("qkv"), gemmShape{tokens: tokens, n: qkv, k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
-		kernel(b, "keys", name("rotation and cache"), [3]int{tokens, g.Heads + 2*g.KVHeads, 1}, (g.HeadDim+31)/32*32, keysArgs{qkv: buf.qkv, cache: e.cache[i],
-			positions: at(l.positions), places: at(l.places), cosines: buf.cosines, sines: buf.sines, qNorm: w.qNorm, kNorm: w.kNorm,
-			heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), eps: eps})
-		window := slices.Index(l.windows, g.Windows[i])
-		attention := attentionArgs{qkv: buf.qkv, cache: e.cache[i], tables: at(l.tables), tiles: at(l.tiles + window*l.tokens*tileWords), items: at(l.items + window*l.itemsMax()*itemWords),
-			counts: at(l.counts + 2*window), partial: buf.partial, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), tableWidth: int32(l.width),
-			window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())}
-		grid := [3]int{l.pieces, g.KVHeads, 1} // whatever the work: blocks take items one after the other
-		kernel(b, "attention", name("attention"), grid, 128, attention)
-		kernel(b, "combine", name("pieces of attention"), grid, 128, attention)
-		b.gemm(name("attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
-		kernel(b, "rms_norm", name("norm of the MLP"), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: buf.y, w: w.mlpNorm, out: buf.h, hidden: int32(g.Hidden), eps: eps})
-		b.gemm(name("gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
-		kernel(b, "gate", name("SwiGLU"), [3]int{(g.Intermediate + 1023) / 1024, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
-		b.gemm(name("down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
-		added = buf.y
+		if e.few(tokens) {
+			e.fewLayer(b, i, tokens)
+		} else {
+			e.manyLayer(b, i, tokens)
+		}
 	}
 }
 
-// tail lists the commands from the output of the last layer to the sampled ids on the host.
-func (e *Engine) tail(b *builder, rows int) {
+// at is the address of a word of the step structure.
+func (e *Engine) at(word int) ptr { return e.buf.step + ptr(4*word) }
+
+// layerName says what a command of a layer is for.
+func layerName(layer int, what string) string { return fmt.Sprintf("layer %d: %s", layer, what) }
+
+// manyLayer lists a layer whose products are the library's.
+func (e *Engine) manyLayer(b *builder, i, tokens int) {
+	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
+	norm := func(what string, y, weights ptr) {
+		kernel(b, "rms_norm", layerName(i, what), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: y, w: weights, out: buf.h, hidden: int32(g.Hidden), eps: float32(g.NormEps)})
+	}
+	added := buf.y // output of the block before, which a norm adds to the residual stream
+	if i == 0 {
+		added = 0
+	}
+	norm("input norm", added, w.attnNorm)
+	b.gemm(layerName(i, "qkv"), gemmShape{tokens: tokens, n: g.QSize() + 2*g.KVSize(), k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
+	e.keys(b, i, tokens)
+	e.attention(b, i)
+	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
+	norm("norm of the MLP", buf.y, w.mlpNorm)
+	b.gemm(layerName(i, "gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
+	kernel(b, "gate", layerName(i, "SwiGLU"), [3]int{(g.Intermediate + 1023) / 1024, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
+	b.gemm(layerName(i, "down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
+}
+
+// keys lists the rotation of queries and keys, and the way of keys and values into the cache.
+func (e *Engine) keys(b *builder, i, tokens int) {
+	g, buf, l, w := e.cfg.Geometry, &e.buf, &e.layout, &e.weights.layers[i]
+	kernel(b, "keys", layerName(i, "rotation and cache"), [3]int{tokens, g.Heads + 2*g.KVHeads, 1}, (g.HeadDim+31)/32*32, keysArgs{qkv: buf.qkv, cache: e.cache[i],
+		positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines, qNorm: w.qNorm, kNorm: w.kNorm,
+		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), eps: float32(g.NormEps)})
+}
+
+// attention lists the attention of a layer. Its grid is the same whatever the work: it is in the lists of the step structure.
+func (e *Engine) attention(b *builder, i int) {
 	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
-	at := func(word int) ptr { return buf.step + ptr(4*word) }
-	kernel(b, "rms_norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: buf.y, w: e.weights.norm, out: buf.h, pick: at(l.last), hidden: int32(g.Hidden), eps: float32(g.NormEps)})
-	b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
-	kernel(b, "argmax", "sampling", [3]int{rows, 1, 1}, 1024, argmaxArgs{logits: buf.logits, slots: at(l.rowSlots), sampled: buf.sampled, ids: buf.ids, vocab: int32(g.Vocab)})
-	kernel(b, "publish", "ids to the host", [3]int{1, 1, 1}, 256, publishArgs{ids: buf.ids, host: buf.result, step: at(l.number), rows: int32(rows), size: int32(l.rows + 1)})
+	window := slices.Index(l.windows, g.Windows[i])
+	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{l.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), attentionArgs{
+		qkv: buf.qkv, cache: e.cache[i], tables: e.at(l.tables), tiles: e.at(l.tiles + window*l.tokens*tileWords), items: e.at(l.items + window*l.itemsMax()*itemWords),
+		starts: e.at(l.starts + window*(l.lists+1)), partial: buf.partial, arrived: buf.joined, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads),
+		blockSize: int32(l.blockSize), tableWidth: int32(l.width), window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())})
+}
+
+// tail lists the commands from the output of the last layer to the sampled ids on the host.
+func (e *Engine) tail(b *builder, tokens, rows int) {
+	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
+	added := buf.y
+	if e.few(tokens) {
+		added = 0
+	}
+	kernel(b, "rms_norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: added, w: e.weights.norm, out: buf.h, pick: e.at(l.last), hidden: int32(g.Hidden), eps: float32(g.NormEps)})
+	if e.few(rows) {
+		e.linear(b, "linear_float", "LM head", linearArgs{in: buf.h, weights: e.weights.head, out: buf.logits, tokens: int32(rows), n: int32(g.Vocab), k: int32(g.Hidden)})
+	} else {
+		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
+	}
+	kernel(b, "argmax", "sampling", [3]int{rows, 1, 1}, 1024, argmaxArgs{logits: buf.logits, slots: e.at(l.rowSlots), sampled: buf.sampled, ids: buf.ids, vocab: int32(g.Vocab)})
+	kernel(b, "publish", "ids to the host", [3]int{1, 1, 1}, 256, publishArgs{ids: buf.ids, host: buf.result, step: e.at(l.number), rows: int32(rows), size: int32(l.rows + 1)})
 }

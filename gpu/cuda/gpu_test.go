@@ -269,35 +269,3 @@ func TestRandomBits(t *testing.T) {
 		same("pool", e.cache[1]+ptr(2*(7*2+kind)*g.KVHeads*per), want)
 	}
 }
-
-func BenchmarkDecode(b *testing.B) {
-	l := needGPU(b)
-	for _, c := range []struct{ batch, context int }{{1, 1024}, {16, 4096}, {64, 1024}} {
-		b.Run(fmt.Sprintf("%dx%d", c.batch, c.context), func(b *testing.B) {
-			g := geometry(b, "llama-3.1-8b", `{}`)
-			cfg := gpu.Config{Geometry: g, Weights: model.Random(5, g), Blocks: 6000, BlockSize: 16, MaxBatchedTokens: 2048, MaxSeqs: 64, MaxModelLen: 8192, Graph: gpu.GraphConfig{Mode: "NONE"}}
-			e, err := New(cfg, l, 0)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer e.Close()
-			step := &gpu.Step{}
-			for r := range c.batch {
-				blocks := make([]int32, c.context/16+1)
-				for i := range blocks {
-					blocks[i] = int32(1 + (r*len(blocks)+i)%5990)
-				}
-				step.Rows = append(step.Rows, gpu.Row{Slot: r, Tokens: []uint32{uint32(r)}, Computed: c.context - 1, Blocks: blocks})
-			}
-			var out gpu.Output
-			for b.Loop() {
-				if err := e.Enqueue(step); err != nil {
-					b.Fatal(err)
-				}
-				if err := e.Await(b.Context(), &out); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -41,6 +41,5 @@ func none(*C.command) bool { return false }
 
 // attends excepts the commands that stay outside of piecewise graphs: those whose work depends on the lengths of the sequences.
 func attends(c *C.command) bool {
-	name := C.GoString(&c.name[0])
-	return name == "attention" || name == "combine"
+	return C.GoString(&c.name[0]) == "attention"
 }

@@ -130,7 +130,7 @@ func TestReplay(t *testing.T) {
 				s := e.shape(step.Tokens(), len(step.Rows), step.Decode())
 				b := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
 				e.body(b, s.tokens)
-				e.tail(b, s.rows)
+				e.tail(b, s.tokens, s.rows)
 				p, err := b.build()
 				if err != nil {
 					t.Fatal(err)

@@ -14,13 +14,13 @@ const sampledID = 0xffffffff
 // fills it in pinned memory and copies it to the device before the step's commands run.
 type layout struct {
 	windows   []int // distinct windows of the layers; 0 is all keys
-	pieces    int   // items that the keys of a step are cut into for each KV head, about
+	lists     int   // that the keys of a step are shared out among
 	tokens    int   // most that a step computes, padding included
 	rows      int   // most that a step samples, padding included
 	width     int   // blocks in a row of the block tables
 	blockSize int
 
-	counts    int // (windows, 2): tiles and items
+	starts    int // (windows, lists + 1)
 	number    int // of the step
 	ids       int // (tokens)
 	positions int // (tokens)
@@ -28,8 +28,8 @@ type layout struct {
 	slots     int // (tokens): slot of the token's row
 	last      int // (rows): last token of each row
 	rowSlots  int // (rows); -1 for padding
-	tiles     int // (windows, tokens, 6)
-	items     int // (windows, tokens + pieces, 3)
+	tiles     int // (windows, tokens, 7)
+	items     int // (windows, tokens + lists, 4)
 	tables    int // (rows, width), last, since only the rows in use are copied
 	words     int
 }
@@ -37,8 +37,10 @@ type layout struct {
 // windows are the distinct windows of a model's layers.
 func windows(g *model.Geometry) []int { return slices.Compact(slices.Sorted(slices.Values(g.Windows))) }
 
-// pieces is how many items there should be for each KV head, so that all multiprocessors have several.
-func pieces(g *model.Geometry, multiprocessors int) int { return max(1, 4*multiprocessors/g.KVHeads) }
+// lists is how many lists of attention there are for each KV head, so that each multiprocessor has as many blocks as fit.
+func lists(g *model.Geometry, multiprocessors int) int {
+	return max(1, blocksPerProcessor(g.HeadDim)*multiprocessors/g.KVHeads)
+}
 
 // padded is a largest number of tokens or rows with the padding of the graph that covers it.
 func padded(cfg *gpu.Config, most int) int {
@@ -48,8 +50,8 @@ func padded(cfg *gpu.Config, most int) int {
 	return max(most, cfg.Graph.Capture(most))
 }
 
-func newLayout(cfg *gpu.Config, windows []int, pieces int) layout {
-	l := layout{windows: windows, pieces: pieces, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
+func newLayout(cfg *gpu.Config, windows []int, lists int) layout {
+	l := layout{windows: windows, lists: lists, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
 		width: (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize}
 	take := func(n int) int {
 		at := l.words
@@ -57,7 +59,7 @@ func newLayout(cfg *gpu.Config, windows []int, pieces int) layout {
 		return at
 	}
 	l.number = take(1)
-	l.counts = take(2 * len(windows))
+	l.starts = take(len(windows) * (lists + 1))
 	l.ids, l.positions, l.places, l.slots = take(l.tokens), take(l.tokens), take(l.tokens), take(l.tokens)
 	l.last, l.rowSlots = take(l.rows), take(l.rows)
 	l.tiles = take(len(windows) * l.tokens * tileWords)
@@ -68,12 +70,15 @@ func newLayout(cfg *gpu.Config, windows []int, pieces int) layout {
 
 // Words of a tile and of an item.
 const (
-	tileWords = 6
-	itemWords = 3
+	tileWords = 7
+	itemWords = 4
 )
 
 // itemsMax is the largest number of items of a step in layers with one window.
-func (l *layout) itemsMax() int { return l.tokens + l.pieces }
+func (l *layout) itemsMax() int { return l.tokens + l.lists }
+
+// piecesMax is the largest number of items that share a tile with others.
+func (l *layout) piecesMax() int { return 2 * l.lists }
 
 // fill writes a step that runs in a program of a shape, and returns how many words of the structure are in use. serial numbers the step.
 func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial uint32, w *work) int {
@@ -101,16 +106,16 @@ func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial ui
 		s[l.last+i], s[l.rowSlots+i] = 0, -1
 	}
 	for k, window := range l.windows {
-		w.plan(step, group, window, l.pieces)
-		s[l.counts+2*k], s[l.counts+2*k+1] = int32(len(w.tiles)), int32(len(w.items))
+		w.plan(step, group, window, l.lists)
+		copy(s[l.starts+k*(l.lists+1):], w.starts)
 		at := l.tiles + k*l.tokens*tileWords
 		for _, x := range w.tiles {
-			s[at], s[at+1], s[at+2], s[at+3], s[at+4], s[at+5] = x.first, x.tokens, x.position, x.table, x.item, x.items
+			s[at], s[at+1], s[at+2], s[at+3], s[at+4], s[at+5], s[at+6] = x.first, x.tokens, x.position, x.table, x.piece, x.items, x.cached
 			at += tileWords
 		}
 		at = l.items + k*l.itemsMax()*itemWords
 		for _, x := range w.items {
-			s[at], s[at+1], s[at+2] = x.tile, x.begin, x.end
+			s[at], s[at+1], s[at+2], s[at+3] = x.tile, x.begin, x.end, x.piece
 			at += itemWords
 		}
 	}

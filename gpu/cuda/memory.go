@@ -23,9 +23,9 @@ func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace +
 // Need is what an engine with a configuration takes on a device with so many multiprocessors. cfg.Blocks does not matter.
 func Need(cfg *gpu.Config, multiprocessors int) Memory {
 	g := cfg.Geometry
-	l := newLayout(cfg, windows(g), pieces(g, multiprocessors))
+	l := newLayout(cfg, windows(g), lists(g, multiprocessors))
 	m := Memory{Weights: 2 * g.Parameters(), Workspace: workspaceSize, Margin: margin, Block: g.KVBytesPerToken(2, 1) * int64(cfg.BlockSize)}
-	for _, p := range parts(cfg, &l) {
+	for _, p := range parts(cfg, &l, multiprocessors) {
 		m.Activations += p.bytes
 	}
 	m.Activations += 2 * 4 * int64(cfg.MaxModelLen) * int64(g.Rope.Dim/2)
@@ -39,9 +39,10 @@ type part struct {
 }
 
 // parts are the activations of a step, in the order of the members of buffers.
-func parts(cfg *gpu.Config, l *layout) []part {
+func parts(cfg *gpu.Config, l *layout, multiprocessors int) []part {
 	g, t, r := cfg.Geometry, int64(l.tokens), int64(l.rows)
 	hidden, width, q := int64(g.Hidden), int64(g.Intermediate), int64(g.QSize())
+	sums, arrivals := fewBuffers(g, multiprocessors)
 	const activations = "activations (--max-num-batched-tokens)"
 	return []part{
 		{"the residual stream (--max-num-batched-tokens)", 4 * t * hidden},
@@ -52,7 +53,10 @@ func parts(cfg *gpu.Config, l *layout) []part {
 		{activations, 4 * t * width},
 		{activations, 2 * t * width},
 		{"logits (--max-num-seqs)", 4 * r * int64(g.Vocab)},
-		{"attention (--max-num-batched-tokens)", 4 * int64(l.itemsMax()) * int64(g.KVHeads) * tileRows * int64(g.HeadDim+2)},
+		{"attention", 4 * int64(l.piecesMax()) * int64(g.KVHeads) * tileRows * int64(g.HeadDim+2)},
+		{"attention", 4 * int64(l.piecesMax()) * int64(g.KVHeads)},
+		{"products of few tokens", sums},
+		{"products of few tokens", arrivals},
 		{"sampled ids", 4 * r},
 		{"sampled ids", 4 * r},
 		{"a flag", 4},

@@ -21,6 +21,11 @@ enum {
 	OPERATION_T = 1,
 	PREFERENCE_WORKSPACE = 1,
 	CAPTURE_RELAXED = 2,
+	PROGRAMMATIC_SERIALIZATION = 6,
+	BLOCK_SHARED = 97,
+	FUNCTION_SHARED = 1,
+	DYNAMIC_SHARED = 8,
+	SHARED_CARVEOUT = 9,
 	JIT_ERROR_LOG = 5,
 	JIT_ERROR_LOG_SIZE = 6,
 };
@@ -139,8 +144,15 @@ failure load_module(machine *m, void **module, const void *image, char *log, siz
 	return no_failure;
 }
 
-failure find_function(void **function, void *module, const char *name) {
+failure find_function(machine *m, void **function, void *module, const char *name) {
+	ENTER;
+	int most, own;
 	DRIVER_CALL(cuModuleGetFunction, function, module, name);
+	DRIVER_CALL(cuDeviceGetAttribute, &most, BLOCK_SHARED, m->device);
+	DRIVER_CALL(cuFuncGetAttribute, &own, FUNCTION_SHARED, *function);
+	DRIVER_CALL(cuFuncSetAttribute, *function, DYNAMIC_SHARED, most - own);
+	/* Kernels that overlap need one split between cache and shared memory. */
+	DRIVER_CALL(cuFuncSetAttribute, *function, SHARED_CARVEOUT, 100);
 	return no_failure;
 }
 
@@ -184,7 +196,9 @@ static failure launch(machine *m, const command *commands, int count, int *at, i
 			DRIVER_CALL(cuGraphLaunch, c->function, m->stream);
 		} else if (c->kind == KERNEL) {
 			void *params[] = {(void *)c->args};
-			DRIVER_CALL(cuLaunchKernel, c->function, c->grid[0], c->grid[1], c->grid[2], c->block, 1, 1, 0, m->stream, params, 0);
+			launch_attribute early = {.id = PROGRAMMATIC_SERIALIZATION, .value.flag = 1};
+			launch_config config = {{c->grid[0], c->grid[1], c->grid[2]}, {c->block, 1, 1}, c->shared, m->stream, &early, c->early};
+			DRIVER_CALL(cuLaunchKernelEx, &config, c->function, params, 0);
 		} else {
 			const gemm_plan *p = &m->plans[c->plan];
 			BLAS_CALL(cublasLtMatmul, m->handle, p->desc, &one, c->weights, p->weights, c->in, p->in, &zero, c->out, p->out, c->out, p->out, &p->algo, m->workspace,

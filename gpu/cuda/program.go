@@ -53,12 +53,23 @@ type gemmShape struct {
 
 // kernel adds a kernel with its arguments.
 func kernel[T any](b *builder, name, purpose string, grid [3]int, block int, args T) {
+	sharedKernel(b, name, purpose, grid, block, 0, args)
+}
+
+// alone are the kernels that do not wait for the one before them by themselves.
+var alone = map[string]bool{"embed": true, "weights": true, "pool": true, "finite": true}
+
+// sharedKernel adds a kernel that has so many bytes of shared memory beside its own.
+func sharedKernel[T any](b *builder, name, purpose string, grid [3]int, block, shared int, args T) {
 	raw := bytesOf(&args)
 	if len(raw) > C.ARGS_SIZE {
 		panic("cuda: the arguments of kernel " + name + " do not fit a command")
 	}
 	var c C.command
-	c.kind, c.function, c.block = C.KERNEL, b.functions[name], C.uint(block)
+	c.kind, c.function, c.block, c.shared = C.KERNEL, b.functions[name], C.uint(block), C.uint(shared)
+	if !alone[name] {
+		c.early = 1
+	}
 	for i, n := range grid {
 		c.grid[i] = C.uint(n)
 	}
@@ -124,6 +135,9 @@ func (p *program) String() string {
 		fmt.Fprintf(&s, "%3d %-10s", i, C.GoString(&c.name[0]))
 		if c.kind == C.KERNEL {
 			fmt.Fprintf(&s, " grid %d x %d x %d, %d threads", c.grid[0], c.grid[1], c.grid[2], c.block)
+		}
+		if c.shared > 0 {
+			fmt.Fprintf(&s, ", %d bytes shared", c.shared)
 		}
 		if c.kind == C.GEMM {
 			fmt.Fprintf(&s, " plan %d", c.plan)

@@ -4,7 +4,7 @@
 
 #include "door.h"
 
-#define ARGS_SIZE 128
+#define ARGS_SIZE 192
 
 typedef enum { KERNEL = 1, GEMM = 2, GRAPH = 3 } command_kind;
 
@@ -21,7 +21,8 @@ typedef struct {
 	command_kind kind;
 	/* of a kernel; of a graph, the executable one */
 	void *function;
-	unsigned grid[3], block;
+	unsigned grid[3], block, shared;
+	int early; /* may start before the command before it has ended: it waits itself where it must */
 	char args[ARGS_SIZE];
 	/* of a matrix product */
 	int plan;
@@ -62,7 +63,8 @@ int64_t monotonic(void);
 
 failure compile(const char *source, const char *name, const char **options, int count, char **image, size_t *size, char **log);
 failure load_module(machine *m, void **module, const void *image, char *log, size_t size);
-failure find_function(void **function, void *module, const char *name);
+/* The function may use all shared memory that a block can have. */
+failure find_function(machine *m, void **function, void *module, const char *name);
 
 /* Asks cuBLASLt for the product's algorithm; type of out is 0 for float32 and 14 for bfloat16. */
 failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_type, device_ptr bias, int *plan);

@@ -2,66 +2,89 @@ package cuda
 
 import "github.com/fpmrun/fpmrun/gpu"
 
-// Constants of the attention kernel.
+// Constants of the attention kernels.
 const (
-	tileRows = 16  // query rows of a tile: new tokens times query heads of a KV head
-	keyStep  = 64  // keys between two corrections of the running softmax
-	pieceMin = 128 // keys of a piece of a tile, at least
+	tileRows         = 16 // query rows of a tile: new tokens times query heads of a KV head
+	attentionThreads = 128
+	keyStep          = 64 // keys that a block takes at a time
+	itemCost         = 32 // what an item costs beside its keys, in keys
 )
 
-// tile is a run of new tokens of one row that is attended together, as the kernel has it.
+// tile is a run of new tokens of one row that is attended together, as the kernels have it.
 type tile struct {
 	first, tokens int32 // in the step
 	position      int32 // of the first token
 	table         int32 // row of the block tables
-	item, items   int32 // its items
+	piece, items  int32 // its first item's piece, and how many items it has
+	cached        int32 // keys that are in the cache before the step
 }
 
-// item is a piece of a tile's keys, as the kernel has it.
+// item is a list's part of a tile, as the kernels have it.
 type item struct {
 	tile       int32
-	begin, end int32
+	begin, end int32 // keys
+	piece      int32 // of the partial results, where the tile has several items
 }
 
 // work is the attention of a step in layers with one window.
 type work struct {
-	tiles []tile
-	items []item
+	tiles  []tile
+	items  []item
+	starts []int32 // of each list in items, and its end
 }
 
-// plan lists the work of a step. The keys of long tiles are cut so that about pieces items are there for each KV head; the cut depends on the step
-// alone, never on the device's state.
-func (w *work) plan(step *gpu.Step, group, window, pieces int) {
-	w.tiles, w.items = w.tiles[:0], w.items[:0]
+// plan shares the keys of a step out among lists, as evenly as they can be cut. It depends on the step alone, never on the device's state.
+func (w *work) plan(step *gpu.Step, group, window, lists int) {
+	w.tiles, w.items, w.starts = w.tiles[:0], w.items[:0], append(w.starts[:0], 0)
 	tokens := max(1, tileRows/group)
-	first, keys := 0, 0
+	first, cost := 0, lists*itemCost
 	for i := range step.Rows {
 		r := &step.Rows[i]
 		for at := 0; at < r.New(); at += tokens {
-			t := tile{first: int32(first + at), tokens: int32(min(tokens, r.New()-at)), position: int32(r.Computed + at), table: int32(i)}
+			t := tile{first: int32(first + at), tokens: int32(min(tokens, r.New()-at)), position: int32(r.Computed + at), table: int32(i), cached: int32(r.Computed)}
 			begin, end := t.keys(window)
-			keys += end - begin
+			cost += end - begin + itemCost
 			w.tiles = append(w.tiles, t)
 		}
 		first += r.New()
 	}
-	length := max(pieceMin, (keys+pieces-1)/pieces)
-	length = (length + keyStep - 1) / keyStep * keyStep
+	share := (cost + lists - 1) / lists
+	left, pieces := share, 0
 	for i := range w.tiles {
 		t := &w.tiles[i]
-		t.item = int32(len(w.items))
-		begin, end := t.keys(window)
-		for ; begin < end; begin += length {
-			w.items = append(w.items, item{int32(i), int32(begin), int32(min(begin+length, end))})
+		from := len(w.items)
+		for begin, end := t.keys(window); begin < end; {
+			n := end - begin
+			if len(w.starts) < lists && n+itemCost > left { // the last list takes all that is left
+				room := (left - itemCost + keyStep - 1) / keyStep * keyStep
+				if room <= 0 && left < share {
+					w.starts, left = append(w.starts, int32(len(w.items))), share
+					continue
+				}
+				n = min(n, max(room, keyStep))
+			}
+			w.items = append(w.items, item{int32(i), int32(begin), int32(begin + n), 0})
+			begin += n
+			left -= n + itemCost
 		}
-		t.items = int32(len(w.items)) - t.item
+		t.items = int32(len(w.items) - from)
+		if t.items > 1 {
+			t.piece = int32(pieces)
+			for j := from; j < len(w.items); j++ {
+				w.items[j].piece = int32(pieces)
+				pieces++
+			}
+		}
+	}
+	for len(w.starts) <= lists {
+		w.starts = append(w.starts, int32(len(w.items)))
 	}
 }
 
-// keys is the range of positions that any of the tile's tokens sees.
+// keys is a range of positions with all that any of the tile's tokens sees. It begins at a multiple of 16, so that 16 keys lie in one block.
 func (t *tile) keys(window int) (begin, end int) {
 	if window > 0 {
-		begin = max(0, int(t.position)-window+1)
+		begin = max(0, int(t.position)-window+1) / 16 * 16
 	}
 	return begin, int(t.position + t.tokens)
 }

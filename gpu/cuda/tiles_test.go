@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/fpmrun/fpmrun/gpu"
@@ -25,27 +26,51 @@ func TestPlanCoversKeys(t *testing.T) {
 				step.Rows = append(step.Rows, gpu.Row{Computed: r[0], Tokens: make([]uint32, r[1])})
 			}
 			var w work
-			const pieces = 66
-			w.plan(step, c.group, c.window, pieces)
-			if len(w.items) > len(w.tiles)+pieces {
+			const lists = 66
+			w.plan(step, c.group, c.window, lists)
+			if len(w.items) > len(w.tiles)+lists {
 				t.Errorf("%d items of %d tiles", len(w.items), len(w.tiles))
 			}
-			token := 0
+			if len(w.starts) != lists+1 || w.starts[0] != 0 || int(w.starts[lists]) != len(w.items) || !slices.IsSorted(w.starts) {
+				t.Errorf("lists begin at %v of %d items", w.starts, len(w.items))
+			}
+			token, item, pieces := 0, 0, 0
 			for i, tl := range w.tiles {
 				if int(tl.first) != token || int(tl.tokens)*c.group > max(tileRows, c.group) {
 					t.Fatalf("tile %d: %+v, want token %d", i, tl, token)
 				}
 				token += int(tl.tokens)
 				at, end := tl.keys(c.window)
-				for _, it := range w.items[tl.item : tl.item+tl.items] {
-					if int(it.tile) != i || int(it.begin) != at || it.end <= it.begin {
+				for n, it := range w.items[item : item+int(tl.items)] {
+					if int(it.tile) != i || int(it.begin) != at || it.end <= it.begin || it.begin%16 != 0 {
 						t.Fatalf("tile %d, item %+v: want it to begin at %d", i, it, at)
+					}
+					if tl.items > 1 && int(it.piece) != pieces+n || tl.items > 1 && int(tl.piece) != pieces {
+						t.Fatalf("tile %d, %+v, item %+v: want piece %d", i, tl, it, pieces+n)
 					}
 					at = int(it.end)
 				}
 				if at != end {
 					t.Errorf("tile %d ends at key %d, want %d", i, at, end)
 				}
+				item += int(tl.items)
+				if tl.items > 1 {
+					pieces += int(tl.items)
+				}
+			}
+			if pieces > 2*lists {
+				t.Errorf("%d pieces, memory is for %d", pieces, 2*lists)
+			}
+			longest, sum := 0, 0
+			for i := range lists {
+				cost := 0
+				for _, it := range w.items[w.starts[i]:w.starts[i+1]] {
+					cost += int(it.end-it.begin) + itemCost
+				}
+				longest, sum = max(longest, cost), sum+cost
+			}
+			if mean := sum / lists; longest > mean+mean/4+4*keyStep {
+				t.Errorf("the longest list has %d keys, the mean is %d", longest, mean)
 			}
 			if token != step.Tokens() {
 				t.Errorf("tiles of %d tokens, want %d", token, step.Tokens())

@@ -55,6 +55,73 @@ DEVICE int lane_xor(int v, int mask) {
 // What the lanes of a warp did before is seen by all of them after.
 DEVICE void warp_fence() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
+// The value of another lane.
+DEVICE int lane_get(int v, int lane) {
+	int r;
+	asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(v), "r"(lane));
+	return r;
+}
+
+// Two values as bfloat16 in one word.
+DEVICE u32 pack(float low, float high) {
+	u32 r;
+	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+	return r;
+}
+
+// d(16, 8) += a(16, 16) b(16, 8) over a warp, bfloat16 with float32 sums. With g = lane / 4 and t = lane % 4 a lane has d(g, 2t), d(g, 2t + 1),
+// d(g + 8, 2t), d(g + 8, 2t + 1); pairs of a at (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8); pairs of b at (2t, g), (2t + 8, g), one below the other.
+DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEVICE u32 shared_address(const void *p) {
+	u64 r;
+	asm("cvta.to.shared.u64 %0, %1;" : "=l"(r) : "l"(p));
+	return (u32)r;
+}
+// Four 8 x 8 matrices of bfloat16 from shared memory: lane l brings row l % 8 of matrix l / 8 and gets the pair at (lane / 4, 2 (lane % 4)) of each.
+DEVICE void load_matrices(u32 (&r)[4], const void *row) {
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+}
+// The same, each matrix transposed.
+DEVICE void load_matrices_transposed(u32 (&r)[4], const void *row) {
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
+}
+
+// Starts to copy 16 bytes to shared memory; what is not valid becomes 0. Groups of copies end with commit_copies; wait_copies waits until at most
+// so many groups of this thread are left.
+DEVICE void copy_async(void *to, const void *from, bool valid) {
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> DEVICE void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+
+// 16 bytes of what no kernel writes and what is read once.
+DEVICE uint4 load_once(const void *from) {
+	uint4 r;
+	asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
+	return r;
+}
+
+// A kernel may start before the one before it has ended: until after_previous it touches only what no kernel of the step writes. allow_next lets
+// the next one start when all blocks have called it.
+DEVICE void after_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+DEVICE void allow_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Counts arrivals at a place in global memory: how many came before. What an arrived thread wrote is seen by those that arrive later.
+DEVICE u32 arrive(u32 *at) {
+	u32 before;
+	asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(at) : "memory");
+	return before;
+}
+DEVICE void device_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+// Shared memory whose size the launch gives.
+#define SHARED_MEMORY(name) extern __shared__ __align__(128) char name[]
+
 // What was written before is seen by the host before what is written after.
 DEVICE void system_fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 DEVICE void store_release(u32 *at, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory"); }

@@ -6,8 +6,17 @@
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __align__(n) __attribute__((aligned(n)))
 
-struct uint4 {
+struct __align__(16) uint4 {
 	unsigned int x, y, z, w;
+};
+struct __align__(8) uint2 {
+	unsigned int x, y;
+};
+struct __align__(8) float2 {
+	float x, y;
+};
+struct __align__(16) float4 {
+	float x, y, z, w;
 };
 struct index3 {
 	unsigned int x, y, z;
@@ -20,3 +29,4 @@ struct index3 {
 
 static __device__ __forceinline__ float fmaxf(float a, float b) { return __builtin_fmaxf(a, b); }
 static __device__ __forceinline__ int min(int a, int b) { return a < b ? a : b; }
+static __device__ __forceinline__ int max(int a, int b) { return a > b ? a : b; }

@@ -12,6 +12,8 @@ struct embed_args {
 #define SAMPLED 0xffffffffu
 
 extern "C" __global__ void embed(const embed_args a) {
+	allow_next();
+	after_previous();
 	i64 t = blockIdx.x;
 	u32 id = a.ids[t];
 	if (id == SAMPLED) id = a.sampled[a.slots[t]];
@@ -31,6 +33,8 @@ struct norm_args {
 // RMSNorm of the residual stream. With pick x stays as it is.
 extern "C" __global__ void rms_norm(const norm_args a) {
 	__shared__ float scratch[32];
+	allow_next();
+	after_previous();
 	i64 t = a.pick ? a.pick[blockIdx.x] : blockIdx.x;
 	float *x = a.x + t * a.hidden;
 	const bf16 *y = a.y ? a.y + t * a.hidden : 0;
@@ -70,6 +74,8 @@ struct keys_args {
 extern "C" __global__ void keys(const keys_args a) {
 	__shared__ float v[HEAD_SIZE];
 	__shared__ float scratch[32];
+	allow_next();
+	after_previous();
 	i64 t = blockIdx.x;
 	int head = blockIdx.y, d = threadIdx.x;
 	bf16 *at = a.qkv + (t * (a.heads + 2 * a.kv_heads) + head) * HEAD_SIZE + d;
@@ -110,6 +116,8 @@ struct gate_args {
 
 // SiLU of the gate times the up projection (SwiGLU).
 extern "C" __global__ void gate(const gate_args a) {
+	allow_next();
+	after_previous();
 	i64 t = blockIdx.y;
 	for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < a.width; i += gridDim.x * blockDim.x) {
 		float g = to_float(a.in[t * 2 * a.width + i]), u = to_float(a.in[t * 2 * a.width + a.width + i]);

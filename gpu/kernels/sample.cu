@@ -11,6 +11,8 @@ struct argmax_args {
 extern "C" __global__ void __launch_bounds__(1024) argmax(const argmax_args a) {
 	__shared__ float values[32];
 	__shared__ int ids[32];
+	allow_next();
+	after_previous();
 	const float *row = a.logits + (i64)blockIdx.x * a.vocab;
 	float best = NEGATIVE_INFINITY;
 	int id = 0x7fffffff;
@@ -39,6 +41,7 @@ struct publish_args {
 };
 
 extern "C" __global__ void publish(const publish_args a) {
+	after_previous();
 	u32 *host = a.host + *a.step % 2 * a.size;
 	for (int i = threadIdx.x; i < a.rows; i += blockDim.x) host[i] = a.ids[i];
 	system_fence();

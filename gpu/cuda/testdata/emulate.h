@@ -8,6 +8,9 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include <deque>
+#include <vector>
+
 #define HOST_PRIMITIVES
 #define finite finite_logits // the C library has another one
 #define __global__
@@ -17,14 +20,31 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-struct uint4 {
+#define SHARED_MEMORY(name) char *const name = shared_memory
+alignas(128) static char shared_memory[227 << 10];
+
+struct alignas(8) uint2 {
+	unsigned x, y;
+};
+struct alignas(8) float2 {
+	float x, y;
+};
+struct alignas(16) uint4 {
 	unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+	float x, y, z, w;
 };
 struct index3 {
 	unsigned x, y, z;
 };
 
 enum fiber_state { READY, AT_BARRIER, AT_WARP, ENDED };
+
+struct copy {
+	char *to;
+	const char *from; // null: zeros
+};
 
 struct fiber {
 	ucontext_t context; // to begin with
@@ -33,6 +53,7 @@ struct fiber {
 	fiber_state state;
 	bool begun;
 	char *stack;
+	std::deque<std::vector<copy>> copies; // that are not waited for, a group each; the last one is open
 };
 
 static fiber fibers[1024];
@@ -40,6 +61,7 @@ static fiber *running;
 static jmp_buf scheduler;
 static index3 blockIdx, blockDim, gridDim;
 static uint32_t exchanged[32][32]; // what the lanes of each warp gave
+static unsigned shared_size;              // that the launch gives, in bytes
 static void (*kernel_body)(const void *args);
 static const void *kernel_args;
 #define threadIdx (running->thread)
@@ -50,11 +72,11 @@ static void wait_in(fiber_state state) {
 }
 static inline void __syncthreads() { wait_in(AT_BARRIER); }
 
-static inline uint32_t exchange(uint32_t v, int mask) {
+static inline uint32_t exchange(uint32_t v, int from) {
 	int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 	exchanged[warp][lane] = v;
 	wait_in(AT_WARP); // all lanes have given
-	uint32_t other = exchanged[warp][lane ^ mask];
+	uint32_t other = exchanged[warp][from];
 	wait_in(AT_WARP); // all lanes have taken
 	return other;
 }
@@ -90,7 +112,9 @@ static void run_block() {
 		f->thread = index3{i, 0, 0};
 		f->state = READY;
 		f->begun = false;
+		f->copies.assign(1, {});
 	}
+	memset(shared_memory, 0xff, shared_size);
 	for (;;) {
 		static bool moved;
 		moved = false;
@@ -112,10 +136,11 @@ static void run_block() {
 	}
 }
 
-static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads) {
+static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared) {
 	kernel_body = body;
 	kernel_args = args;
 	gridDim = grid;
+	shared_size = shared;
 	blockDim = index3{threads, 1, 1};
 	for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
 		for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
@@ -142,9 +167,67 @@ static inline float mul(float a, float b) { return a * b; }
 static inline float add(float a, float b) { return a + b; }
 static inline float root(float v) { return sqrtf(v); }
 static inline float power2(float v) { return exp2f(v); }
-static inline float lane_xor(float v, int mask) { return as_float(exchange(as_bits(v), mask)); }
-static inline int lane_xor(int v, int mask) { return (int)exchange((uint32_t)v, mask); }
+static inline int own_lane() { return threadIdx.x % 32; }
+static inline float lane_xor(float v, int mask) { return as_float(exchange(as_bits(v), own_lane() ^ mask)); }
+static inline int lane_xor(int v, int mask) { return (int)exchange((uint32_t)v, own_lane() ^ mask); }
+static inline int lane_get(int v, int lane) { return (int)exchange((uint32_t)v, lane); }
 static inline void warp_fence() { wait_in(AT_WARP); }
+static inline void device_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void system_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void store_release(unsigned *at, unsigned v) { __atomic_store_n(at, v, __ATOMIC_RELEASE); }
+static inline unsigned arrive(unsigned *at) { return __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL); }
+static inline void after_previous() {}
+static inline void allow_next() {}
 static inline int min(int a, int b) { return a < b ? a : b; }
+static inline int max(int a, int b) { return a > b ? a : b; }
+static inline uint4 load_once(const void *from) { return *(const uint4 *)from; }
+static inline uint32_t pack(float low, float high) { return to_bf16(low) | (uint32_t)to_bf16(high) << 16; }
+
+// Copies are made when they are waited for, as late as they may be.
+static inline void copy_async(void *to, const void *from, bool valid) { running->copies.back().push_back(copy{(char *)to, valid ? (const char *)from : 0}); }
+static inline void commit_copies() { running->copies.emplace_back(); }
+template <int LEFT> static inline void wait_copies() {
+	for (; running->copies.size() > LEFT + 1; running->copies.pop_front())
+		for (const copy &c : running->copies.front()) c.from ? memcpy(c.to, c.from, 16) : memset(c.to, 0, 16);
+}
+
+// What the lanes of a warp bring to an operation that they do together.
+static struct {
+	uint32_t a[4], b[2];
+	const unsigned short *row;
+} brought[32][32];
+
+static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+	auto *warp = brought[threadIdx.x / 32];
+	int lane = own_lane(), g = lane / 4, t = lane % 4;
+	memcpy(warp[lane].a, a, sizeof a);
+	warp[lane].b[0] = b0, warp[lane].b[1] = b1;
+	wait_in(AT_WARP);
+	auto half = [](uint32_t word, int i) { return as_float(i ? word & 0xffff0000u : word << 16); };
+	for (int e = 0; e < 4; e++) {
+		int row = g + e / 2 * 8, column = 2 * t + e % 2;
+		float sum = 0;
+		for (int k = 0; k < 16; k++)
+			sum += half(warp[row % 8 * 4 + k % 8 / 2].a[row / 8 + k / 8 * 2], k % 2) * half(warp[column * 4 + k % 8 / 2].b[k / 8], k % 2);
+		d[e] += sum;
+	}
+	wait_in(AT_WARP);
+}
+
+static inline void load_matrices(uint32_t (&r)[4], const void *row) {
+	auto *warp = brought[threadIdx.x / 32];
+	warp[own_lane()].row = (const unsigned short *)row;
+	wait_in(AT_WARP);
+	for (int m = 0; m < 4; m++) memcpy(&r[m], warp[m * 8 + own_lane() / 4].row + own_lane() % 4 * 2, 4);
+	wait_in(AT_WARP);
+}
+static inline void load_matrices_transposed(uint32_t (&r)[4], const void *row) {
+	auto *warp = brought[threadIdx.x / 32];
+	warp[own_lane()].row = (const unsigned short *)row;
+	wait_in(AT_WARP);
+	for (int m = 0; m < 4; m++) {
+		int at = m * 8 + own_lane() % 4 * 2, column = own_lane() / 4;
+		r[m] = warp[at].row[column] | (uint32_t)warp[at + 1].row[column] << 16;
+	}
+	wait_in(AT_WARP);
+}

@@ -11,7 +11,13 @@
 
 #include "../../kernels/layer.cu"
 
+#include "../../kernels/linear.cu"
+
 #include "../../kernels/attention.cu"
+
+#include "../../kernels/attention_tensor.cu"
+
+#include "../../kernels/attention_generic.cu"
 
 #include "../../kernels/sample.cu"
 
@@ -25,7 +31,9 @@ static const struct {
 } emulated[] = {
 #define KERNEL(name) {#name, [](const void *args) { name(*(const name##_args *)args); }}
 	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool),
-	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }}, {"combine", [](const void *args) { combine(*(const attention_args *)args); }},
+	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
+#define LINEAR_KERNELS(name) {#name "_8", [](const void *args) { name##_8(*(const linear_args *)args); }}, {#name "_16", [](const void *args) { name##_16(*(const linear_args *)args); }}
+	LINEAR_KERNELS(linear_plain), LINEAR_KERNELS(linear_float), LINEAR_KERNELS(linear_add), LINEAR_KERNELS(linear_gate), LINEAR_KERNELS(linear_rotate),
 };
 
 static __thread void *current;
@@ -53,7 +61,7 @@ int cuDeviceGetCount(int *n) { return *n = 1, 0; }
 int cuDeviceGet(int *d, int i) { return *d = 7, i != 0; }
 int cuDeviceGetName(char *s, int n, int d) { return snprintf(s, n, "Fake"), d != 7; }
 int cuDeviceGetUuid(char *u, int d) { return memset(u, 0xab, 16), d != 7; }
-int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 76 ? 0 : 4, d != 7; }
+int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : 6, d != 7; }
 int cuDeviceTotalMem(size_t *n, int d) { return *n = 1u << 30, d != 7; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { return contexts++, *c = &contexts, d != 7; }
 int cuDevicePrimaryCtxRelease(int d) {
@@ -100,25 +108,37 @@ int cuStreamQuery(void *s) { ON_CONTEXT; return s == 0 ? 1 : fails("cuStreamQuer
 int cuModuleLoadDataEx(void **m, const void *i, unsigned n, int *o, void **v) { ON_CONTEXT; return *m = (void *)i, !n || !o || !v || memcmp(i, "image", 5); }
 int cuModuleUnload(void *m) { return m == 0; }
 int cuModuleGetFunction(void **f, void *m, const char *name) { ON_CONTEXT; return *f = strdup(name), m == 0; }
+int cuFuncSetAttribute(void *f, int a, int v) { ON_CONTEXT; return !f || (a != 8 && a != 9) || !v; }
 int cuFuncGetAttribute(int *v, int a, void *f) { return *v = 0, !a || !f; }
-int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh, void *st, void **params, void **x) {
+struct launch_config {
+	unsigned grid[3], block[3], shared;
+	void *stream;
+	const struct {
+		int id, pad, value;
+	} *attributes;
+	unsigned count;
+};
+int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	ON_CONTEXT;
-	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx < 1 || bx > 1024 || by != 1 || bz != 1 || sh || !st || !params || x) return 1;
+	if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[1] > 65535 || c->grid[2] > 65535 || c->block[0] < 1 || c->block[0] > 1024 || c->block[1] != 1 || c->block[2] != 1 ||
+		c->shared > sizeof shared_memory || !c->stream || !params || x || c->count > 1 || (c->count && (c->attributes->id != 6 || c->attributes->value != 1))) return 1;
 	if (capturing) { // arguments are copied at the launch
-		std::string args((char *)params[0], 128);
+		std::string args((char *)params[0], 192);
+		launch_config later = *c;
+		later.count = 0;
 		capturing->push_back([=] {
 			void *copies[] = {(void *)args.data()};
-			return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, sh, st, copies, x);
+			return cuLaunchKernelEx(&later, f, copies, x);
 		});
 		return 0;
 	}
 	if (!strcmp((char *)f, "publish")) {
 		launches++;
-		if (fails("cuLaunchKernel")) return 719;
+		if (fails("cuLaunchKernelEx")) return 719;
 		if (fails("publish")) return 0; /* the device hangs */
 	}
 	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
-		if (!strcmp(emulated[i].name, (char *)f)) return run_grid(emulated[i].body, params[0], index3{gx, gy, gz}, bx), 0;
+		if (!strcmp(emulated[i].name, (char *)f)) return run_grid(emulated[i].body, params[0], index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared), 0;
 	return 500; /* not found */
 }
 
@@ -130,7 +150,7 @@ static const struct {
 	F(cuInit), F(cuDriverGetVersion), F(cuGetErrorName), F(cuGetErrorString), F(cuDeviceGetCount), F(cuDeviceGet), F(cuDeviceGetName), F(cuDeviceGetUuid),
 	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
 	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
-	F(cuStreamDestroy), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuLaunchKernel),
+	F(cuStreamDestroy), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuFuncSetAttribute), F(cuLaunchKernelEx),
 	F(cuStreamBeginCapture), F(cuStreamEndCapture), F(cuGraphInstantiateWithFlags), F(cuGraphUpload), F(cuGraphLaunch), F(cuGraphDestroy), F(cuGraphExecDestroy),
 };
 int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status) {

@@ -1,0 +1,29 @@
+package cuda
+
+// tensorHeads says whether the tensor cores' attention serves a head size; else the generic one does.
+func tensorHeads(headDim int) bool { return headDim == 64 || headDim == 128 }
+
+// attentionBackend names the attention implementation of a head size.
+func attentionBackend(headDim int) string {
+	if tensorHeads(headDim) {
+		return "CUDA_PAGED_MMA"
+	}
+	return "CUDA_PAGED_GENERIC"
+}
+
+// attentionShared is the dynamic shared memory of a block of attention in bytes: for each of 4 warps a ring of 3 groups of 16 keys and values, where later
+// the results of the warps are.
+func attentionShared(headDim int) int {
+	if !tensorHeads(headDim) {
+		return 0
+	}
+	return max(4*3*2*16*headDim*2, 4*tileRows*(headDim+8)*4)
+}
+
+// blocksPerProcessor is how many blocks of attention a multiprocessor has.
+func blocksPerProcessor(headDim int) int {
+	if tensorHeads(headDim) {
+		return 2
+	}
+	return 4
+}

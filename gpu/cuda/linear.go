@@ -1,0 +1,109 @@
+//go:build linux && cgo
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
+
+// few says whether the products of so many tokens are those of linear.cu, which read weights as fast as memory gives them; the library's are faster for more.
+func (e *Engine) few(tokens int) bool {
+	return fewGeometry(e.cfg.Geometry) && tokens <= fewTokens
+}
+
+// fewLayer lists a layer whose products are those of linear.cu.
+func (e *Engine) fewLayer(b *builder, i, tokens int) {
+	g, buf, l, w := e.cfg.Geometry, &e.buf, &e.layout, &e.weights.layers[i]
+	qkv := linearArgs{in: buf.x, norm: w.attnNorm, weights: w.qkv, bias: w.qkvBias, out: buf.qkv, tokens: int32(tokens), n: int32(g.QSize() + 2*g.KVSize()), k: int32(g.Hidden)}
+	if w.qNorm == 0 && 2*buf.half == g.HeadDim && g.HeadDim%16 == 0 {
+		qkv.heads, qkv.kvHeads, qkv.blockSize, qkv.half = int32(g.Heads), int32(g.KVHeads), int32(l.blockSize), int32(buf.half)
+		qkv.cache, qkv.positions, qkv.places, qkv.cosines, qkv.sines = e.cache[i], e.at(l.positions), e.at(l.places), buf.cosines, buf.sines
+		e.linear(b, "linear_rotate", layerName(i, "norm, qkv, rotation and cache"), qkv)
+	} else {
+		e.linear(b, "linear_plain", layerName(i, "norm and qkv"), qkv)
+		e.keys(b, i, tokens)
+	}
+	e.attention(b, i)
+	e.linear(b, "linear_add", layerName(i, "attention output"), linearArgs{in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.QSize())})
+	e.linear(b, "linear_gate", layerName(i, "norm, gate and up"), linearArgs{in: buf.x, norm: w.mlpNorm, weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)})
+	e.linear(b, "linear_add", layerName(i, "down"), linearArgs{in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.Intermediate)})
+}
+
+// linear adds a product of few tokens.
+func (e *Engine) linear(b *builder, kind, purpose string, args linearArgs) {
+	f := planFew(int(args.n), int(args.k), int(args.tokens), e.device.Multiprocessors)
+	args.splits, args.partial, args.arrived, args.eps = int32(f.splits), e.buf.sums, e.buf.summed, float32(e.cfg.Geometry.NormEps)
+	sharedKernel(b, fmt.Sprintf("%s_%d", kind, 8*f.tiles), purpose, [3]int{f.blocks, 1, 1}, 32*fewWarps, f.shared, args)
+}
+
+// Constants of linear.cu.
+const (
+	fewTokens  = 16
+	fewWarps   = 8
+	fewColumns = 64 // of a chunk
+	fewPadding = 32
+	unitRows   = 16
+)
+
+// Shared memory of a block in bytes: what there is, and what leaves room for a block of the next kernel.
+const (
+	sharedMost = 226 << 10
+	sharedHalf = sharedMost / 2
+)
+
+// fewPlan is how a product of few tokens is launched.
+type fewPlan struct {
+	tiles  int // of 8 tokens
+	splits int // of the columns among blocks
+	blocks int
+	shared int // bytes of a block
+}
+
+// planFew chooses the split of the columns: units of 16 rows should fill all multiprocessors the same number of times, and a block's part of the tokens should leave
+// room for a block of the next kernel, which begins to read ahead.
+func planFew(n, k, tokens, multiprocessors int) fewPlan {
+	units := (n + unitRows - 1) / unitRows
+	var best fewPlan
+	least := 0.0
+	for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
+		if splits > min(multiprocessors, k/fewColumns) {
+			break
+		}
+		groups := min(multiprocessors/splits, units)
+		columns := (k/fewColumns + splits - 1) / splits * fewColumns
+		p := fewPlan{tiles: (tokens + 7) / 8, splits: splits, blocks: groups * splits}
+		p.shared = 2*fewWarps*p.tiles*32*16 + 2*tokens*(columns+fewPadding)
+		cost := float64((units+groups-1)/groups) / float64(splits) * (1 + 0.03*float64(splits-1))
+		if p.shared > sharedHalf {
+			cost *= 1.1
+		}
+		if p.shared <= sharedMost && (least == 0 || cost < least) {
+			best, least = p, cost
+		}
+	}
+	return best
+}
+
+// fewGeometry says whether all products of a model have the form that linear.cu takes.
+func fewGeometry(g *model.Geometry) bool {
+	return g.Hidden%fewColumns == 0 && g.QSize()%fewColumns == 0 && g.Intermediate%fewColumns == 0
+}
+
+// fewBuffers is the memory in bytes that products of few tokens need for split columns: the sums of the splits, and a count for each unit.
+func fewBuffers(g *model.Geometry, multiprocessors int) (sums, arrivals int64) {
+	if !fewGeometry(g) {
+		return 0, 0
+	}
+	for _, m := range [][2]int{{g.QSize() + 2*g.KVSize(), g.Hidden}, {g.Hidden, g.QSize()}, {2 * g.Intermediate, g.Hidden}, {g.Hidden, g.Intermediate}, {g.Vocab, g.Hidden}} {
+		units := int64(m[0]+unitRows-1) / unitRows
+		for tokens := 1; tokens <= fewTokens; tokens++ {
+			if p := planFew(m[0], m[1], tokens, multiprocessors); p.splits > 1 {
+				sums = max(sums, units*int64(p.splits*p.tiles)*32*16)
+				arrivals = max(arrivals, 4*units)
+			}
+		}
+	}
+	return sums, arrivals
+}
