@@ -7,8 +7,8 @@ import "unsafe"
 // The kernels' arguments, member by member as the sources of package kernels declare them.
 
 type embedArgs struct {
-	ids, slots, sampled, table, x ptr
-	hidden                        int32
+	ids, slots, sampled, table, x, squares ptr
+	hidden                                 int32
 }
 
 type normArgs struct {
@@ -35,11 +35,11 @@ type attentionArgs struct {
 }
 
 type linearArgs struct {
-	in, norm, weights, bias, out, partial, arrived ptr
-	tokens, n, k, splits                           int32
-	eps                                            float32
-	heads, kvHeads, blockSize, half                int32
-	cache, positions, places, cosines, sines       ptr
+	in, norm, squares, weights, bias, out, outSquares, partial, arrived ptr
+	tokens, n, k, splits, parts                                         int32
+	eps                                                                 float32
+	heads, kvHeads, blockSize, half                                     int32
+	cache, positions, places, cosines, sines                            ptr
 }
 
 type argmaxArgs struct {

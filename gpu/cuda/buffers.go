@@ -23,6 +23,7 @@ type buffers struct {
 	logits  ptr // (R, vocab) float32
 	partial ptr // (pieces, kvHeads, tileRows, headDim + 2) float32
 	joined  ptr // (pieces, kvHeads), zero between the kernels
+	squares ptr // (tokens, parts): sums of squares of parts of the residual stream
 	sums    ptr // of products of few tokens whose columns are split
 	summed  ptr // how many of them are there, zero between the kernels
 	ids     ptr // (R)
@@ -36,7 +37,7 @@ type buffers struct {
 }
 
 func (b *buffers) allocate(m *machine, cfg *gpu.Config, l *layout, multiprocessors int) error {
-	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.joined, &b.sums, &b.summed, &b.ids, &b.sampled, &b.bad, &b.step}
+	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.joined, &b.squares, &b.sums, &b.summed, &b.ids, &b.sampled, &b.bad, &b.step}
 	for i, p := range parts(cfg, l, multiprocessors) {
 		var err error
 		if *members[i], err = m.allocate(p.what, p.bytes); err != nil {

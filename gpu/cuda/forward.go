@@ -89,7 +89,7 @@ func (e *Engine) capturedBody(b *builder, s shape) (err error) {
 // of the last block is not added to it yet.
 func (e *Engine) body(b *builder, tokens int) {
 	g, buf := e.cfg.Geometry, &e.buf
-	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(e.layout.ids), slots: e.at(e.layout.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, hidden: int32(g.Hidden)})
+	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(e.layout.ids), slots: e.at(e.layout.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, squares: buf.squares, hidden: int32(g.Hidden)})
 	for i := range e.weights.layers {
 		if e.few(tokens) {
 			e.fewLayer(b, i, tokens)

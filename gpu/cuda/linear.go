@@ -16,7 +16,12 @@ func (e *Engine) few(tokens int) bool {
 // fewLayer lists a layer whose products are those of linear.cu.
 func (e *Engine) fewLayer(b *builder, i, tokens int) {
 	g, buf, l, w := e.cfg.Geometry, &e.buf, &e.layout, &e.weights.layers[i]
-	qkv := linearArgs{in: buf.x, norm: w.attnNorm, weights: w.qkv, bias: w.qkvBias, out: buf.qkv, tokens: int32(tokens), n: int32(g.QSize() + 2*g.KVSize()), k: int32(g.Hidden)}
+	parts := int32(g.Hidden+unitRows-1) / unitRows // of the residual stream's squares, as the products give them
+	first := parts
+	if i == 0 {
+		first = 1 // the embedding gives one
+	}
+	qkv := linearArgs{in: buf.x, norm: w.attnNorm, squares: buf.squares, parts: first, weights: w.qkv, bias: w.qkvBias, out: buf.qkv, tokens: int32(tokens), n: int32(g.QSize() + 2*g.KVSize()), k: int32(g.Hidden)}
 	if w.qNorm == 0 && 2*buf.half == g.HeadDim && g.HeadDim%16 == 0 {
 		qkv.heads, qkv.kvHeads, qkv.blockSize, qkv.half = int32(g.Heads), int32(g.KVHeads), int32(l.blockSize), int32(buf.half)
 		qkv.cache, qkv.positions, qkv.places, qkv.cosines, qkv.sines = e.cache[i], e.at(l.positions), e.at(l.places), buf.cosines, buf.sines
@@ -26,24 +31,25 @@ func (e *Engine) fewLayer(b *builder, i, tokens int) {
 		e.keys(b, i, tokens)
 	}
 	e.attention(b, i)
-	e.linear(b, "linear_add", layerName(i, "attention output"), linearArgs{in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.QSize())})
-	e.linear(b, "linear_gate", layerName(i, "norm, gate and up"), linearArgs{in: buf.x, norm: w.mlpNorm, weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)})
-	e.linear(b, "linear_add", layerName(i, "down"), linearArgs{in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.Intermediate)})
+	e.linear(b, "linear_add", layerName(i, "attention output"), linearArgs{in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.QSize())})
+	e.linear(b, "linear_gate", layerName(i, "norm, gate and up"), linearArgs{in: buf.x, norm: w.mlpNorm, squares: buf.squares, parts: parts, weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)})
+	e.linear(b, "linear_add", layerName(i, "down"), linearArgs{in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.Intermediate)})
 }
 
 // linear adds a product of few tokens.
 func (e *Engine) linear(b *builder, kind, purpose string, args linearArgs) {
 	f := planFew(int(args.n), int(args.k), int(args.tokens), e.device.Multiprocessors)
 	args.splits, args.partial, args.arrived, args.eps = int32(f.splits), e.buf.sums, e.buf.summed, float32(e.cfg.Geometry.NormEps)
-	sharedKernel(b, fmt.Sprintf("%s_%d", kind, 8*f.tiles), purpose, [3]int{f.blocks, 1, 1}, 32*fewWarps, f.shared, args)
+	sharedKernel(b, fmt.Sprintf("%s_%d", kind, 8*f.tiles), purpose, [3]int{f.blocks, 1, 1}, 32*(fewStreams+1), f.shared, args)
 }
 
 // Constants of linear.cu.
 const (
 	fewTokens  = 16
-	fewWarps   = 8
+	fewStreams = 8
 	fewColumns = 64 // of a chunk
-	fewPadding = 32
+	fewRing    = 4
+	fewPadding = 8
 	unitRows   = 16
 )
 
@@ -74,7 +80,7 @@ func planFew(n, k, tokens, multiprocessors int) fewPlan {
 		groups := min(multiprocessors/splits, units)
 		columns := (k/fewColumns + splits - 1) / splits * fewColumns
 		p := fewPlan{tiles: (tokens + 7) / 8, splits: splits, blocks: groups * splits}
-		p.shared = 2*fewWarps*p.tiles*32*16 + 2*tokens*(columns+fewPadding)
+		p.shared = 2*fewStreams*fewRing*unitRows*fewColumns + 2*fewStreams*p.tiles*32*16 + 2*tokens*(columns+fewPadding)
 		cost := float64((units+groups-1)/groups) / float64(splits) * (1 + 0.03*float64(splits-1))
 		if p.shared > sharedHalf {
 			cost *= 1.1

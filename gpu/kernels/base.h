@@ -99,12 +99,10 @@ DEVICE void copy_async(void *to, const void *from, bool valid) {
 DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> DEVICE void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
-// 16 bytes of what no kernel writes and what is read once.
-DEVICE uint4 load_once(const void *from) {
-	uint4 r;
-	asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
-	return r;
-}
+// A barrier of so many threads of a block, by its number from 1: meet waits for all of them, announce does not wait. What a thread did before is seen
+// by those that meet.
+DEVICE void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+DEVICE void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
 // A kernel may start before the one before it has ended: until after_previous it touches only what no kernel of the step writes. allow_next lets
 // the next one start when all blocks have called it.

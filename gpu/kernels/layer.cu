@@ -7,17 +7,25 @@ struct embed_args {
 	const u32 *sampled;  // (slots)
 	const bf16 *table;   // (vocab, hidden)
 	float *x;            // (tokens, hidden)
+	float *squares;      // (tokens): sum of squares
 	int hidden;
 };
 #define SAMPLED 0xffffffffu
 
 extern "C" __global__ void embed(const embed_args a) {
+	__shared__ float scratch[32];
 	allow_next();
-	after_previous();
 	i64 t = blockIdx.x;
 	u32 id = a.ids[t];
 	if (id == SAMPLED) id = a.sampled[a.slots[t]];
-	for (int i = threadIdx.x; i < a.hidden; i += blockDim.x) a.x[t * a.hidden + i] = to_float(a.table[(i64)id * a.hidden + i]);
+	float squares = 0;
+	for (int i = threadIdx.x; i < a.hidden; i += blockDim.x) {
+		float v = to_float(a.table[(i64)id * a.hidden + i]);
+		a.x[t * a.hidden + i] = v;
+		squares += v * v;
+	}
+	squares = block_sum(squares, scratch);
+	if (threadIdx.x == 0) a.squares[t] = squares;
 }
 
 struct norm_args {

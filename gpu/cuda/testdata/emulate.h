@@ -39,7 +39,7 @@ struct index3 {
 	unsigned x, y, z;
 };
 
-enum fiber_state { READY, AT_BARRIER, AT_WARP, ENDED };
+enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, ENDED };
 
 struct copy {
 	char *to;
@@ -52,6 +52,7 @@ struct fiber {
 	index3 thread;
 	fiber_state state;
 	bool begun;
+	int barrier, round; // that it waits for at a meeting
 	char *stack;
 	std::deque<std::vector<copy>> copies; // that are not waited for, a group each; the last one is open
 };
@@ -71,6 +72,20 @@ static void wait_in(fiber_state state) {
 	if (!_setjmp(running->place)) _longjmp(scheduler, 1);
 }
 static inline void __syncthreads() { wait_in(AT_BARRIER); }
+
+// Barriers with a number: threads that came, and how often they were complete.
+static struct {
+	int came, round;
+} meetings[16];
+
+static inline void announce(int barrier, int threads) {
+	if (++meetings[barrier].came == threads) meetings[barrier].came = 0, meetings[barrier].round++;
+}
+static inline void meet(int barrier, int threads) {
+	running->barrier = barrier, running->round = meetings[barrier].round;
+	announce(barrier, threads);
+	if (meetings[barrier].round == running->round) wait_in(AT_MEETING);
+}
 
 static inline uint32_t exchange(uint32_t v, int from) {
 	int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -128,7 +143,13 @@ static void run_block() {
 			setcontext(&running->context);
 		}
 		for (unsigned w = 0; w < blockDim.x; w += 32) release(w, w + 32 < blockDim.x ? w + 32 : blockDim.x, AT_WARP, &moved);
-		if (!release(0, blockDim.x, AT_BARRIER, &moved)) return;
+		for (unsigned i = 0; i < blockDim.x; i++)
+			if (fibers[i].state == AT_MEETING && meetings[fibers[i].barrier].round != fibers[i].round) fibers[i].state = READY, moved = true;
+		if (!release(0, blockDim.x, AT_BARRIER, &moved)) {
+			for (auto &m : meetings)
+				if (m.came) fprintf(stderr, "emulated kernel: a barrier was left half full by block %u, %u\n", blockIdx.x, blockIdx.y), exit(70);
+			return;
+		}
 		if (!moved) {
 			fprintf(stderr, "emulated kernel: threads of block %u, %u wait in different places\n", blockIdx.x, blockIdx.y);
 			exit(70);
@@ -180,7 +201,6 @@ static inline void after_previous() {}
 static inline void allow_next() {}
 static inline int min(int a, int b) { return a < b ? a : b; }
 static inline int max(int a, int b) { return a > b ? a : b; }
-static inline uint4 load_once(const void *from) { return *(const uint4 *)from; }
 static inline uint32_t pack(float low, float high) { return to_bf16(low) | (uint32_t)to_bf16(high) << 16; }
 
 // Copies are made when they are waited for, as late as they may be.
