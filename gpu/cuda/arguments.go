@@ -19,7 +19,7 @@ type normArgs struct {
 
 type keysArgs struct {
 	qkv, cache, positions, places, cosines, sines, qNorm, kNorm ptr
-	heads, kvHeads, blockSize, half                             int32
+	heads, kvHeads, blockSize, half, tokens                     int32
 	eps                                                         float32
 }
 

@@ -164,3 +164,55 @@ func BenchmarkCommands(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkPairs(b *testing.B) {
+	e := benchEngine(b, "llama-3.1-8b")
+	for _, batch := range []int{1, 16} {
+		step := stepOf(batch, 1, 1023)
+		var out gpu.Output
+		if err := e.Enqueue(step); err != nil {
+			b.Fatal(err)
+		}
+		if err := e.Await(b.Context(), &out); err != nil {
+			b.Fatal(err)
+		}
+		list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
+		e.body(list, step.Tokens())
+		for _, set := range []string{"norm, qkv, rotation and cache", "attention", "attention output", "norm, gate and up", "down", "norm, qkv, rotation and cache|attention", "attention|attention output", "attention output|norm, gate and up", "norm, gate and up|down", "down|norm, qkv, rotation and cache",
+			"norm, qkv, rotation and cache|attention|attention output|norm, gate and up|down"} {
+			var c commands
+			for i, purpose := range list.names {
+				_, after, _ := strings.Cut(purpose, ": ")
+				for _, w := range strings.Split(set, "|") {
+					if w == after {
+						c.list, c.names = append(c.list, list.list[i]), append(c.names, purpose)
+					}
+				}
+			}
+			b.Run(fmt.Sprint(batch, "/", strings.ReplaceAll(set, " ", "_")), func(b *testing.B) {
+				graph, err := e.machine.capture(c, none)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p, err := (&builder{m: e.machine, commands: graph}).build()
+				if err != nil {
+					b.Fatal(err)
+				}
+				best := time.Hour
+				for b.Loop() {
+					begin := time.Now()
+					for range 5 {
+						if err := p.run(e.machine); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if err := e.machine.synchronize(); err != nil {
+						b.Fatal(err)
+					}
+					best = min(best, time.Since(begin)/5)
+				}
+				b.ReportMetric(float64(best.Nanoseconds())/1e3/32, "us/layer")
+			})
+		}
+	}
+}

@@ -122,16 +122,16 @@ func (e *Engine) manyLayer(b *builder, i, tokens int) {
 	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
 	norm("norm of the MLP", buf.y, w.mlpNorm)
 	b.gemm(layerName(i, "gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
-	kernel(b, "gate", layerName(i, "SwiGLU"), [3]int{(g.Intermediate + 1023) / 1024, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
+	kernel(b, "gate", layerName(i, "SwiGLU"), [3]int{(g.Intermediate + 2047) / 2048, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
 	b.gemm(layerName(i, "down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
 }
 
 // keys lists the rotation of queries and keys, and the way of keys and values into the cache.
 func (e *Engine) keys(b *builder, i, tokens int) {
 	g, buf, l, w := e.cfg.Geometry, &e.buf, &e.layout, &e.weights.layers[i]
-	kernel(b, "keys", layerName(i, "rotation and cache"), [3]int{tokens, g.Heads + 2*g.KVHeads, 1}, (g.HeadDim+31)/32*32, keysArgs{qkv: buf.qkv, cache: e.cache[i],
+	kernel(b, "keys", layerName(i, "rotation and cache"), [3]int{(tokens*(g.Heads+2*g.KVHeads) + 7) / 8, 1, 1}, 256, keysArgs{qkv: buf.qkv, cache: e.cache[i],
 		positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines, qNorm: w.qNorm, kNorm: w.kNorm,
-		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), eps: float32(g.NormEps)})
+		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), tokens: int32(tokens), eps: float32(g.NormEps)})
 }
 
 // attention lists the attention of a layer. Its grid is the same whatever the work: it is in the lists of the step structure.

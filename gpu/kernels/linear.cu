@@ -46,7 +46,7 @@ template <int KIND> DEVICE void unit_rows(const linear_args &a, int unit, int g,
 // Writes what a unit gives for one token: v[0] of row g and v[1] of row g + 8.
 template <int KIND> DEVICE void unit_out(const linear_args &a, const int (&row)[2], i64 token, const float (&v)[2]) {
 	if (KIND == GATE) {
-		if (row[0] < a.n / 2) ((bf16 *)a.out)[token * (a.n / 2) + row[0]] = to_bf16(v[0] / (1.0f + power2(-1.4426950408889634f * v[0])) * v[1]);
+		if (row[0] < a.n / 2) ((bf16 *)a.out)[token * (a.n / 2) + row[0]] = to_bf16(silu(v[0]) * v[1]);
 	} else if (KIND == ROTATE) {
 		const int head = row[0] / HEAD_SIZE, pair = row[0] % HEAD_SIZE;
 		float first = v[0], second = v[1];
@@ -73,35 +73,49 @@ template <int KIND> DEVICE void unit_out(const linear_args &a, const int (&row)[
 	}
 }
 
-// Brings columns begin to begin + length of the tokens to shared memory, normalised where there is a norm.
+// Waits for the kernel before this one and brings columns begin to begin + length of the tokens to shared memory, normalised where there is a norm.
 DEVICE void bring_tokens(const linear_args &a, bf16 *x, int begin, int length, float *scales) {
 	const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, stride = length + PADDING;
 	if (!a.norm) {
 		const int words = length / 8;
+		after_previous();
+#pragma unroll 4
 		for (int i = tid; i < a.tokens * words; i += LINEAR_THREADS) {
 			const int token = i / words, at = i % words * 8;
 			*(uint4 *)(x + token * stride + at) = *(const uint4 *)((const bf16 *)a.in + (i64)token * a.k + begin + at);
 		}
 		return;
 	}
+	constexpr int AHEAD = 4; // that a thread reads before the scales are known
+	const int words = length / 4, all = a.tokens * words;
+	const uint2 *norm = (const uint2 *)(a.norm + begin);
+	const float *in = (const float *)a.in + begin;
+	float4 values[AHEAD];
+	uint2 weights[AHEAD];
+#pragma unroll
+	for (int j = 0; j < AHEAD; j++) weights[j] = norm[(tid + j * LINEAR_THREADS) % words];
+	after_previous();
+#pragma unroll
+	for (int j = 0; j < AHEAD; j++) {
+		const int i = min(tid + j * LINEAR_THREADS, all - 1);
+		values[j] = *(const float4 *)(in + (i64)(i / words) * a.k + i % words * 4);
+	}
 	for (int token = warp; token < a.tokens; token += STREAMS + 1) {
 		float squares = 0;
+#pragma unroll 8
 		for (int i = lane; i < a.parts; i += 32) squares += a.squares[token * a.parts + i];
 		squares = warp_sum(squares);
 		if (lane == 0) scales[token] = 1.0f / root(squares / (float)a.k + a.eps);
 	}
 	__syncthreads();
-	const int words = length / 4;
-	const uint2 *norm = (const uint2 *)(a.norm + begin);
-#pragma unroll 4
-	for (int i = tid; i < a.tokens * words; i += LINEAR_THREADS) {
-		const int token = i / words, at = i % words;
-		const float scale = scales[token];
-		const float4 v = *(const float4 *)((const float *)a.in + (i64)token * a.k + begin + 4 * at);
-		const uint2 w = norm[at];
-		*(uint2 *)(x + token * stride + 4 * at) = uint2{pack(v.x * scale * as_float(w.x << 16), v.y * scale * as_float(w.x & 0xffff0000u)),
-			pack(v.z * scale * as_float(w.y << 16), v.w * scale * as_float(w.y & 0xffff0000u))};
+#pragma unroll
+	for (int j = 0; j < AHEAD; j++) {
+		const int i = tid + j * LINEAR_THREADS;
+		if (i < all) *(uint2 *)(x + i / words * stride + i % words * 4) = normalised(values[j], weights[j], scales[i / words]);
 	}
+#pragma unroll 4
+	for (int i = tid + AHEAD * LINEAR_THREADS; i < all; i += LINEAR_THREADS)
+		*(uint2 *)(x + i / words * stride + i % words * 4) = normalised(*(const float4 *)(in + (i64)(i / words) * a.k + i % words * 4), norm[i % words], scales[i / words]);
 }
 
 // The columns that a block takes, and its units.
@@ -143,7 +157,6 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 	aim();
 #pragma unroll
 	for (int i = 0; i < RING - 1; i++) fetch();
-	after_previous();
 	bring_tokens(a, (bf16 *)x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
 	__syncthreads();
 
@@ -183,7 +196,6 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 // What the warp does that ends units.
 template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const linear_part &p, const float4 *sums, bf16 *x) {
 	const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-	after_previous();
 	bring_tokens(a, x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
 	__syncthreads();
 	for (int unit = p.first, count = 0; unit < p.units; unit += p.step, count++) {
@@ -199,7 +211,8 @@ template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const li
 				if (a.bias) before[n][e / 2][e % 2] = to_float(a.bias[r]);
 				if (KIND == ADD) before[n][e / 2][e % 2] += ((const float *)a.out)[(i64)token * a.n + r];
 			}
-		meet(1 + count % 2, LINEAR_THREADS); // the sums are here
+		if (unit + p.step >= p.units) allow_next(); // all copies are on their way; earlier, blocks of the next kernel would not find room everywhere
+		meet(1 + count % 2, LINEAR_THREADS);        // the sums are here
 		float4 total[TILES];
 #pragma unroll
 		for (int n = 0; n < TILES; n++) {
@@ -261,7 +274,6 @@ template <int KIND, int TILES> DEVICE void linear(const linear_args &a) {
 	float4 *sums = (float4 *)(rings + STREAMS * RING * CHUNK_VALUES); // (2, streams, TILES, 32): of this unit and the one before
 	bf16 *x = (bf16 *)(sums + 2 * STREAMS * TILES * 32);       // (tokens, chunks CHUNK + PADDING)
 	const int warp = threadIdx.x / 32;
-	allow_next();
 	if (warp < STREAMS) stream<KIND, TILES>(a, p, rings + warp * RING * CHUNK_VALUES, sums, x);
 	else finish<KIND, TILES>(a, p, sums, x);
 }

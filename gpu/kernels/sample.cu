@@ -9,6 +9,7 @@ struct argmax_args {
 };
 
 extern "C" __global__ void __launch_bounds__(1024) argmax(const argmax_args a) {
+	constexpr int AT_ONCE = 16; // reads of a thread
 	__shared__ float values[32];
 	__shared__ int ids[32];
 	allow_next();
@@ -16,8 +17,14 @@ extern "C" __global__ void __launch_bounds__(1024) argmax(const argmax_args a) {
 	const float *row = a.logits + (i64)blockIdx.x * a.vocab;
 	float best = NEGATIVE_INFINITY;
 	int id = 0x7fffffff;
-	for (int i = threadIdx.x; i < a.vocab; i += blockDim.x)
-		if (row[i] > best || (row[i] == best && i < id)) best = row[i], id = i;
+	for (int i = threadIdx.x; i < a.vocab; i += AT_ONCE * 1024) {
+		float v[AT_ONCE];
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++) v[j] = row[min(i + j * 1024, a.vocab - 1)];
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++)
+			if (v[j] > best) best = v[j], id = min(i + j * 1024, a.vocab - 1); // of equal ones the first stays: a thread's ids ascend
+	}
 	for (int m = 16; m > 0; m >>= 1) {
 		float v = lane_xor(best, m);
 		int other = lane_xor(id, m);
