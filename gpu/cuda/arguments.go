@@ -29,9 +29,9 @@ type gateArgs struct {
 }
 
 type attentionArgs struct {
-	qkv, cache, tables, tiles, items, starts, partial, arrived, out ptr
-	heads, kvHeads, blockSize, tableWidth, window                   int32
-	scale                                                           float32
+	qkv, cache, tables, tiles, items, starts, wide, wideCount, partial, arrived, out ptr
+	heads, kvHeads, blockSize, tableWidth, window                                    int32
+	scale                                                                            float32
 }
 
 type linearArgs struct {

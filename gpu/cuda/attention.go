@@ -1,5 +1,7 @@
 package cuda
 
+import "github.com/fpmrun/fpmrun/gpu/model"
+
 // tensorHeads says whether the tensor cores' attention serves a head size; else the generic one does.
 func tensorHeads(headDim int) bool { return headDim == 64 || headDim == 128 }
 
@@ -27,3 +29,21 @@ func blocksPerProcessor(headDim int) int {
 	}
 	return 4
 }
+
+// wideMin is how many wide tiles a step must have to be worth it: as many as keep half of the multiprocessors busy; 0 where they are not served.
+func wideMin(g *model.Geometry, multiprocessors int) int {
+	if !tensorHeads(g.HeadDim) {
+		return 0
+	}
+	return max(1, multiprocessors/2/g.KVHeads)
+}
+
+// Constants of attention_wide.cu.
+const (
+	wideThreads = 256
+	wideStages  = 3
+	wideKeys    = 64
+)
+
+// wideShared is the dynamic shared memory of a block of wide tiles in bytes.
+func wideShared(headDim int) int { return wideStages * 2 * wideKeys * headDim * 2 }

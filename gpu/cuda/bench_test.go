@@ -107,7 +107,7 @@ func BenchmarkCommands(b *testing.B) {
 			b.Fatal(err)
 		}
 		list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
-		e.body(list, step.Tokens())
+		e.body(list, step.Tokens(), len(step.Rows))
 		e.tail(list, step.Tokens(), len(step.Rows))
 		if list.err != nil {
 			b.Fatal(list.err)
@@ -177,7 +177,7 @@ func BenchmarkPairs(b *testing.B) {
 			b.Fatal(err)
 		}
 		list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
-		e.body(list, step.Tokens())
+		e.body(list, step.Tokens(), len(step.Rows))
 		for _, set := range []string{"norm, qkv, rotation and cache", "attention", "attention output", "norm, gate and up", "down", "norm, qkv, rotation and cache|attention", "attention|attention output", "attention output|norm, gate and up", "norm, gate and up|down", "down|norm, qkv, rotation and cache",
 			"norm, qkv, rotation and cache|attention|attention output|norm, gate and up|down"} {
 			var c commands

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -40,7 +41,11 @@ func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, 
 		return nil, fmt.Errorf("cuda: load the kernels: %w: %s", err, C.GoString(log))
 	}
 	found := functions{}
-	for _, name := range kernels.Names {
+	names := kernels.Names
+	if tensorHeads(headSize) {
+		names = append(slices.Clone(names), kernels.Wide)
+	}
+	for _, name := range names {
 		text := C.CString(name)
 		var f unsafe.Pointer
 		err := check(C.find_function(m.c, &f, module, text))

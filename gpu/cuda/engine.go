@@ -104,7 +104,7 @@ func (e *Engine) prepare() error {
 	if e.weights, err = loadWeights(e.machine, e.functions, g, e.cfg.Weights); err != nil {
 		return err
 	}
-	e.layout = newLayout(&e.cfg, windows(g), lists(g, e.device.Multiprocessors))
+	e.layout = newLayout(&e.cfg, windows(g), lists(g, e.device.Multiprocessors), wideMin(g, e.device.Multiprocessors))
 	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout, e.device.Multiprocessors); err != nil {
 		return err
 	}

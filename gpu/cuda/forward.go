@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
 
 // shape is the shape of the program that runs a step.
@@ -47,10 +48,10 @@ func (e *Engine) program(s shape) (*program, error) {
 func (e *Engine) list(b *builder, s shape) (err error) {
 	switch {
 	case s.mode == gpu.GraphNone:
-		e.body(b, s.tokens)
+		e.body(b, s.tokens, s.rows)
 		e.tail(b, s.tokens, s.rows)
 	case s.mode == gpu.GraphFull && s.rows == s.tokens:
-		e.body(b, s.tokens)
+		e.body(b, s.tokens, s.rows)
 		e.tail(b, s.tokens, s.rows)
 		if b.err == nil {
 			b.commands, err = e.machine.capture(b.commands, none)
@@ -68,7 +69,7 @@ func (e *Engine) capturedBody(b *builder, s shape) (err error) {
 	s.rows = 0
 	body, captured := e.bodies[s]
 	if !captured {
-		e.body(b, s.tokens)
+		e.body(b, s.tokens, s.rows)
 		if b.err != nil {
 			return b.err
 		}
@@ -85,16 +86,16 @@ func (e *Engine) capturedBody(b *builder, s shape) (err error) {
 	return nil
 }
 
-// body lists the commands from the token ids to the output of the last layer. That of few tokens is complete in the residual stream; else the output
+// body lists the commands from the token ids to the output of the last layer, for a number of rows or any, which is 0. That of few tokens is complete in the residual stream; else the output
 // of the last block is not added to it yet.
-func (e *Engine) body(b *builder, tokens int) {
+func (e *Engine) body(b *builder, tokens, rows int) {
 	g, buf := e.cfg.Geometry, &e.buf
 	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(e.layout.ids), slots: e.at(e.layout.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, squares: buf.squares, hidden: int32(g.Hidden)})
 	for i := range e.weights.layers {
 		if e.few(tokens) {
 			e.fewLayer(b, i, tokens)
 		} else {
-			e.manyLayer(b, i, tokens)
+			e.manyLayer(b, i, tokens, rows)
 		}
 	}
 }
@@ -106,7 +107,7 @@ func (e *Engine) at(word int) ptr { return e.buf.step + ptr(4*word) }
 func layerName(layer int, what string) string { return fmt.Sprintf("layer %d: %s", layer, what) }
 
 // manyLayer lists a layer whose products are the library's.
-func (e *Engine) manyLayer(b *builder, i, tokens int) {
+func (e *Engine) manyLayer(b *builder, i, tokens, rows int) {
 	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
 	norm := func(what string, y, weights ptr) {
 		kernel(b, "rms_norm", layerName(i, what), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: y, w: weights, out: buf.h, hidden: int32(g.Hidden), eps: float32(g.NormEps)})
@@ -119,6 +120,9 @@ func (e *Engine) manyLayer(b *builder, i, tokens int) {
 	b.gemm(layerName(i, "qkv"), gemmShape{tokens: tokens, n: g.QSize() + 2*g.KVSize(), k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
 	e.keys(b, i, tokens)
 	e.attention(b, i)
+	if tokens != rows { // there may be rows with many tokens
+		e.attentionWide(b, i)
+	}
 	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
 	norm("norm of the MLP", buf.y, w.mlpNorm)
 	b.gemm(layerName(i, "gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
@@ -136,12 +140,24 @@ func (e *Engine) keys(b *builder, i, tokens int) {
 
 // attention lists the attention of a layer. Its grid is the same whatever the work: it is in the lists of the step structure.
 func (e *Engine) attention(b *builder, i int) {
+	g := e.cfg.Geometry
+	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{e.layout.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), e.attentionArgs(i))
+}
+
+// attentionWide lists the attention of the wide tiles of a layer.
+func (e *Engine) attentionWide(b *builder, i int) {
+	if d := e.cfg.Geometry.HeadDim; tensorHeads(d) {
+		sharedKernel(b, kernels.Wide, layerName(i, "attention of many tokens"), [3]int{e.device.Multiprocessors, 1, 1}, wideThreads, wideShared(d), e.attentionArgs(i))
+	}
+}
+
+func (e *Engine) attentionArgs(i int) attentionArgs {
 	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
 	window := slices.Index(l.windows, g.Windows[i])
-	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{l.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), attentionArgs{
+	return attentionArgs{
 		qkv: buf.qkv, cache: e.cache[i], tables: e.at(l.tables), tiles: e.at(l.tiles + window*l.tokens*tileWords), items: e.at(l.items + window*l.itemsMax()*itemWords),
-		starts: e.at(l.starts + window*(l.lists+1)), partial: buf.partial, arrived: buf.joined, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads),
-		blockSize: int32(l.blockSize), tableWidth: int32(l.width), window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())})
+		starts: e.at(l.starts + window*(l.lists+1)), wide: e.at(l.wides + window*l.tokens*wideWords), wideCount: e.at(l.wideCount + window), partial: buf.partial, arrived: buf.joined, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads),
+		blockSize: int32(l.blockSize), tableWidth: int32(l.width), window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())}
 }
 
 // tail lists the commands from the output of the last layer to the sampled ids on the host.

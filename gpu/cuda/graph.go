@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 	"unsafe"
 )
 
@@ -41,5 +42,5 @@ func none(*C.command) bool { return false }
 
 // attends excepts the commands that stay outside of piecewise graphs: those whose work depends on the lengths of the sequences.
 func attends(c *C.command) bool {
-	return C.GoString(&c.name[0]) == "attention"
+	return strings.HasPrefix(C.GoString(&c.name[0]), "attention")
 }

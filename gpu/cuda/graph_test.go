@@ -129,7 +129,7 @@ func TestReplay(t *testing.T) {
 				replayed, _ := run(t, e, step)
 				s := e.shape(step.Tokens(), len(step.Rows), step.Decode())
 				b := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
-				e.body(b, s.tokens)
+				e.body(b, s.tokens, s.rows)
 				e.tail(b, s.tokens, s.rows)
 				p, err := b.build()
 				if err != nil {

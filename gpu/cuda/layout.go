@@ -14,6 +14,7 @@ const sampledID = 0xffffffff
 // fills it in pinned memory and copies it to the device before the step's commands run.
 type layout struct {
 	windows   []int // distinct windows of the layers; 0 is all keys
+	wideMin   int   // wide tiles of a step that are worth it; 0: none is made
 	lists     int   // that the keys of a step are shared out among
 	tokens    int   // most that a step computes, padding included
 	rows      int   // most that a step samples, padding included
@@ -30,6 +31,8 @@ type layout struct {
 	rowSlots  int // (rows); -1 for padding
 	tiles     int // (windows, tokens, 7)
 	items     int // (windows, tokens + lists, 4)
+	wides     int // (windows, tokens, 4)
+	wideCount int // (windows)
 	tables    int // (rows, width), last, since only the rows in use are copied
 	words     int
 }
@@ -50,8 +53,8 @@ func padded(cfg *gpu.Config, most int) int {
 	return max(most, cfg.Graph.Capture(most))
 }
 
-func newLayout(cfg *gpu.Config, windows []int, lists int) layout {
-	l := layout{windows: windows, lists: lists, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
+func newLayout(cfg *gpu.Config, windows []int, lists, wideMin int) layout {
+	l := layout{windows: windows, lists: lists, wideMin: wideMin, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
 		width: (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize}
 	take := func(n int) int {
 		at := l.words
@@ -64,6 +67,7 @@ func newLayout(cfg *gpu.Config, windows []int, lists int) layout {
 	l.last, l.rowSlots = take(l.rows), take(l.rows)
 	l.tiles = take(len(windows) * l.tokens * tileWords)
 	l.items = take(len(windows) * l.itemsMax() * itemWords)
+	l.wides, l.wideCount = take(len(windows)*l.tokens*wideWords), take(len(windows))
 	l.tables = take(l.rows * l.width)
 	return l
 }
@@ -72,6 +76,7 @@ func newLayout(cfg *gpu.Config, windows []int, lists int) layout {
 const (
 	tileWords = 7
 	itemWords = 4
+	wideWords = 4
 )
 
 // itemsMax is the largest number of items of a step in layers with one window.
@@ -106,7 +111,12 @@ func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial ui
 		s[l.last+i], s[l.rowSlots+i] = 0, -1
 	}
 	for k, window := range l.windows {
-		w.plan(step, group, window, l.lists)
+		w.plan(step, group, window, l.lists, l.wideMin)
+		s[l.wideCount+k] = int32(len(w.wides))
+		for i, x := range w.wides {
+			at := l.wides + (k*l.tokens+i)*wideWords
+			s[at], s[at+1], s[at+2], s[at+3] = x.first, x.tokens, x.position, x.table
+		}
 		copy(s[l.starts+k*(l.lists+1):], w.starts)
 		at := l.tiles + k*l.tokens*tileWords
 		for _, x := range w.tiles {

@@ -1,10 +1,15 @@
 package cuda
 
-import "github.com/fpmrun/fpmrun/gpu"
+import (
+	"slices"
+
+	"github.com/fpmrun/fpmrun/gpu"
+)
 
 // Constants of the attention kernels.
 const (
-	tileRows         = 16 // query rows of a tile: new tokens times query heads of a KV head
+	wideRows         = 128 // query rows of a wide tile
+	tileRows         = 16  // query rows of a tile: new tokens times query heads of a KV head
 	attentionThreads = 128
 	keyStep          = 64 // keys that a block takes at a time
 	itemCost         = 32 // what an item costs beside its keys, in keys
@@ -28,26 +33,46 @@ type item struct {
 
 // work is the attention of a step in layers with one window.
 type work struct {
-	tiles  []tile
+	wides  []tile // of rows with many new tokens, the longest first; their keys are not cut
+	tiles  []tile // of the other rows
 	items  []item
 	starts []int32 // of each list in items, and its end
 }
 
-// plan shares the keys of a step out among lists, as evenly as they can be cut. It depends on the step alone, never on the device's state.
-func (w *work) plan(step *gpu.Step, group, window, lists int) {
-	w.tiles, w.items, w.starts = w.tiles[:0], w.items[:0], append(w.starts[:0], 0)
-	tokens := max(1, tileRows/group)
+// plan cuts the new tokens of a step into tiles, and shares the keys of those that are not wide out among lists, as evenly as they can be cut. Wide tiles are made
+// when there are wideMin of them, more than 0, so that they keep the device busy. All depends on the step alone, never on the device's state.
+func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
+	w.wides, w.tiles, w.items, w.starts = w.wides[:0], w.tiles[:0], w.items[:0], append(w.starts[:0], 0)
+	narrow, wide := max(1, tileRows/group), max(1, wideRows/group)
+	many := func(r *gpu.Row) bool { return r.New()*group > tileRows }
+	count := 0
+	for i := range step.Rows {
+		if r := &step.Rows[i]; many(r) {
+			count += (r.New() + wide - 1) / wide
+		}
+	}
+	useWide := wideMin > 0 && count >= wideMin && step.Tokens() > fewTokens
 	first, cost := 0, lists*itemCost
 	for i := range step.Rows {
 		r := &step.Rows[i]
+		isWide := useWide && many(r)
+		tokens := narrow
+		if isWide {
+			tokens = wide
+		}
 		for at := 0; at < r.New(); at += tokens {
 			t := tile{first: int32(first + at), tokens: int32(min(tokens, r.New()-at)), position: int32(r.Computed + at), table: int32(i), cached: int32(r.Computed)}
+			if isWide {
+				w.wides = append(w.wides, t)
+				continue
+			}
 			begin, end := t.keys(window)
 			cost += end - begin + itemCost
 			w.tiles = append(w.tiles, t)
 		}
 		first += r.New()
 	}
+	slices.SortStableFunc(w.wides, func(a, b tile) int { return int(b.position+b.tokens) - int(a.position+a.tokens) })
 	share := (cost + lists - 1) / lists
 	left, pieces := share, 0
 	for i := range w.tiles {

@@ -1,5 +1,5 @@
 // Causal attention of new tokens over the paged cache with a running softmax (Milakov and Gimelshein 2018; Dao et al., "FlashAttention", 2022),
-// split over the keys of long sequences (Dao et al., "Flash-Decoding", 2023): what its two kernels share.
+// split over the keys of long sequences (Dao et al., "Flash-Decoding", 2023): what its kernels share.
 //
 // A tile is up to TILE / group new tokens of one row with the query heads of one KV head: its query rows. The keys of all tiles are shared out
 // among a fixed number of lists, one for each blockIdx.x; an item is a list's part of a tile. blockIdx.y is the KV head.
@@ -21,6 +21,11 @@ struct tile {
 	int cached;        // keys that were in the cache before the step
 };
 
+// Of rows with many new tokens: up to 128 / group of them.
+struct wide_tile {
+	int first, tokens, position, table; // see tile
+};
+
 struct attention_args {
 	const bf16 *qkv;     // (tokens, heads + 2 kv_heads, HEAD_SIZE)
 	const bf16 *cache;   // of the layer
@@ -28,6 +33,8 @@ struct attention_args {
 	const tile *tiles;
 	const item *items;
 	const int *starts;   // (lists + 1): first item of each list
+	const wide_tile *wide;
+	const int *wide_count;
 	float *partial;      // (pieces, kv_heads, TILE, HEAD_SIZE + 2): weighted sum, largest score, sum of weights
 	u32 *arrived;        // (pieces, kv_heads), zero between the launches: items of a tile that have ended
 	bf16 *out;           // (tokens, heads, HEAD_SIZE)

@@ -17,6 +17,8 @@
 
 #include "../../kernels/attention_tensor.cu"
 
+#include "../../kernels/attention_wide.cu"
+
 #include "../../kernels/attention_generic.cu"
 
 #include "../../kernels/sample.cu"
@@ -32,6 +34,9 @@ static const struct {
 #define KERNEL(name) {#name, [](const void *args) { name(*(const name##_args *)args); }}
 	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool),
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
+#if HEAD_SIZE == 64 || HEAD_SIZE == 128
+	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
+#endif
 #define LINEAR_KERNELS(name) {#name "_8", [](const void *args) { name##_8(*(const linear_args *)args); }}, {#name "_16", [](const void *args) { name##_16(*(const linear_args *)args); }}
 	LINEAR_KERNELS(linear_plain), LINEAR_KERNELS(linear_float), LINEAR_KERNELS(linear_add), LINEAR_KERNELS(linear_gate), LINEAR_KERNELS(linear_rotate),
 };
