@@ -36,7 +36,7 @@ type attentionArgs struct {
 
 type linearArgs struct {
 	in, norm, squares, weights, bias, out, outSquares, partial, arrived ptr
-	tokens, n, k, splits, parts                                         int32
+	tokens, n, k, splits, parts, ring                                   int32
 	eps                                                                 float32
 	heads, kvHeads, blockSize, half                                     int32
 	cache, positions, places, cosines, sines                            ptr

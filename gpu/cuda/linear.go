@@ -36,15 +36,11 @@ func (e *Engine) fewLayer(b *builder, i, tokens int) {
 	e.linear(b, "linear_add", layerName(i, "down"), linearArgs{in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.Intermediate)})
 }
 
-// linear adds a product of few tokens. That which adds to the residual stream asks for more than half of a multiprocessor's shared memory, so that never two
-// of its blocks are on one while another has none; the others come after one of these, and find room for one block everywhere.
+// linear adds a product of few tokens.
 func (e *Engine) linear(b *builder, kind, purpose string, args linearArgs) {
 	f := planFew(int(args.n), int(args.k), int(args.tokens), e.device.Multiprocessors)
-	if kind == "linear_add" {
-		f.shared = max(f.shared, sharedMost/2+1024)
-	}
-	args.splits, args.partial, args.arrived, args.eps = int32(f.splits), e.buf.sums, e.buf.summed, float32(e.cfg.Geometry.NormEps)
-	sharedKernel(b, fmt.Sprintf("%s_%d", kind, 8*f.tiles), purpose, [3]int{f.blocks, 1, 1}, 32*(fewStreams+1), f.shared, args)
+	args.splits, args.ring, args.partial, args.arrived, args.eps = int32(f.splits), int32(f.ring), e.buf.sums, e.buf.summed, float32(e.cfg.Geometry.NormEps)
+	sharedKernel(b, fmt.Sprintf("%s_%d", kind, 8*f.tiles), purpose, [3]int{f.blocks, 1, 1}, 32*(fewStreams+2), f.shared, args)
 }
 
 // Constants of linear.cu.
@@ -52,7 +48,6 @@ const (
 	fewTokens  = 16
 	fewStreams = 8
 	fewColumns = 64 // of a chunk
-	fewRing    = 4
 	fewPadding = 8
 	unitRows   = 16
 )
@@ -65,17 +60,17 @@ type fewPlan struct {
 	tiles  int // of 8 tokens
 	splits int // of the columns among blocks
 	blocks int
+	ring   int // chunks in a warp's ring
 	shared int // bytes of a block
 }
 
-// planFew chooses the split of the columns, by the time that it should take: units of 16 rows should fill all multiprocessors the same number of times, and a block's part of
-// the tokens should leave room for a block of the next kernel, which begins to read ahead.
+// planFew chooses the split of the columns, by the time that it should take: units of 16 rows should fill all multiprocessors the same number of times. A block takes more than half
+// of a multiprocessor's shared memory, so that there is never one with two blocks of a product while another has none: the next kernel's block begins where one ends.
 func planFew(n, k, tokens, multiprocessors int) fewPlan {
 	const (
 		rate = 35   // bytes a nanosecond that a multiprocessor reads: an H200's memory over its multiprocessors
-		join = 3500 // nanoseconds until a split unit is joined, which the next one of the block waits for
-		end  = 500  // the same of one that is not split
-		late = 1.05 // where the next kernel's blocks find no room
+		join = 2000 // nanoseconds until a split unit is joined, which the unit after the next one waits for
+		end  = 300  // the same of one that is not split
 	)
 	units := (n + unitRows - 1) / unitRows
 	var best fewPlan
@@ -87,19 +82,22 @@ func planFew(n, k, tokens, multiprocessors int) fewPlan {
 		groups := min(multiprocessors/splits, units)
 		columns := (k/fewColumns + splits - 1) / splits * fewColumns
 		p := fewPlan{tiles: (tokens + 7) / 8, splits: splits, blocks: groups * splits}
-		p.shared = 2*fewStreams*fewRing*unitRows*fewColumns + 2*fewStreams*p.tiles*32*16 + 2*tokens*(columns+fewPadding)
+		for _, p.ring = range []int{8, 6, 4, 3} {
+			p.shared = 2*fewStreams*p.ring*unitRows*fewColumns + 2*fewStreams*p.tiles*32*16 + 2*tokens*(columns+fewPadding)
+			if p.shared <= sharedMost {
+				break
+			}
+		}
 		unit := max(float64(2*unitRows*columns)/rate, end)
 		if splits > 1 {
 			unit = max(unit, join)
 		}
 		cost := float64((units+groups-1)/groups) * unit
-		if p.shared > sharedMost/2 {
-			cost *= late
-		}
 		if p.shared <= sharedMost && (least == 0 || cost < least) {
 			best, least = p, cost
 		}
 	}
+	best.shared = max(best.shared, sharedMost/2+1024)
 	return best
 }
 

@@ -18,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 	const int group = a.heads / a.kv_heads, kv = blockIdx.y, tid = threadIdx.x, lane = tid % 32, warp = tid / 32, g = lane / 4, t4 = lane % 4;
 	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE; // from a key to its value
 	bf16 *ring = (bf16 *)memory + warp * STAGES * 2 * HALF_STAGE;
+	allow_next();
 
 	const int first = a.starts[blockIdx.x], after = a.starts[blockIdx.x + 1];
 	for (int i = first; i < after; i++) {
@@ -116,7 +117,6 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 			}
 		}
 
-		if (i + 1 == after) allow_next(); // all copies are on their way
 		wait_copies<0>();
 		__syncthreads(); // all warps are through with their rings
 		float *results = (float *)memory + warp * TILE * JOIN_STRIDE;

@@ -1,13 +1,13 @@
 // Matrix products of few tokens: out(tokens, n) = in(tokens, k) weights(n, k) transposed, where reading the weights takes all the time. A unit is 16
 // rows of weights, the first operand of mma; the tokens are the second, 8 columns each. The columns of a unit are shared out among eight warps in
-// chunks of 64; each warp copies its chunks ahead into a ring of its own, across units, and begins to before the kernel before this one has ended. A ninth
-// warp adds the sums of the eight, in their order, and writes the result while they go on.
+// chunks of 64; each warp copies its chunks ahead into a ring of its own, across units, and begins to before the kernel before this one has ended. Two
+// more warps, which take turns, add the sums of the eight, in their order, and write the result while these go on.
 
 #define STREAMS 8 // warps that read weights
-#define LINEAR_THREADS ((STREAMS + 1) * 32)
+#define LINEAR_THREADS ((STREAMS + 2) * 32)
+#define MEETING ((STREAMS + 1) * 32) // threads at a barrier: all that read weights, and one of the other warps
 #define CHUNK 64
 #define CHUNK_VALUES (16 * CHUNK)
-#define RING 4    // chunks
 #define PADDING 8 // values between the tokens in shared memory, for other banks
 
 struct linear_args {
@@ -20,7 +20,7 @@ struct linear_args {
 	float *out_squares;   // (tokens, units) of the residual stream that was added to
 	float *partial;       // (units, splits, TILES, 32, 4) where k is split among blocks
 	u32 *arrived;         // (units), zero between the launches
-	int tokens, n, k, splits, parts;
+	int tokens, n, k, splits, parts, ring; // ring is the number of chunks in one: 3, 4, 6 or 8
 	float eps;            // of the norm
 	// Of the rotation: see keys_args.
 	int heads, kv_heads, block_size, half;
@@ -79,14 +79,14 @@ DEVICE void bring_tokens(const linear_args &a, bf16 *x, int begin, int length, f
 	if (!a.norm) {
 		const int words = length / 8;
 		after_previous();
-#pragma unroll 4
+#pragma unroll 8
 		for (int i = tid; i < a.tokens * words; i += LINEAR_THREADS) {
 			const int token = i / words, at = i % words * 8;
 			*(uint4 *)(x + token * stride + at) = *(const uint4 *)((const bf16 *)a.in + (i64)token * a.k + begin + at);
 		}
 		return;
 	}
-	constexpr int AHEAD = 4; // that a thread reads before the scales are known
+	constexpr int AHEAD = 8; // that a thread reads before the scales are known
 	const int words = length / 4, all = a.tokens * words;
 	const uint2 *norm = (const uint2 *)(a.norm + begin);
 	const float *in = (const float *)a.in + begin;
@@ -100,7 +100,7 @@ DEVICE void bring_tokens(const linear_args &a, bf16 *x, int begin, int length, f
 		const int i = min(tid + j * LINEAR_THREADS, all - 1);
 		values[j] = *(const float4 *)(in + (i64)(i / words) * a.k + i % words * 4);
 	}
-	for (int token = warp; token < a.tokens; token += STREAMS + 1) {
+	for (int token = warp; token < a.tokens; token += STREAMS + 2) {
 		float squares = 0;
 #pragma unroll 8
 		for (int i = lane; i < a.parts; i += 32) squares += a.squares[token * a.parts + i];
@@ -113,7 +113,7 @@ DEVICE void bring_tokens(const linear_args &a, bf16 *x, int begin, int length, f
 		const int i = tid + j * LINEAR_THREADS;
 		if (i < all) *(uint2 *)(x + i / words * stride + i % words * 4) = normalised(values[j], weights[j], scales[i / words]);
 	}
-#pragma unroll 4
+#pragma unroll 8
 	for (int i = tid + AHEAD * LINEAR_THREADS; i < all; i += LINEAR_THREADS)
 		*(uint2 *)(x + i / words * stride + i % words * 4) = normalised(*(const float4 *)(in + (i64)(i / words) * a.k + i % words * 4), norm[i % words], scales[i / words]);
 }
@@ -148,15 +148,14 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 			}
 		}
 		commit_copies();
-		slot = (slot + 1) % RING;
+		slot = slot + 1 == a.ring ? 0 : slot + 1;
 		if (++turn == p.turns) {
 			turn = 0, unit += p.step;
 			aim();
 		}
 	};
 	aim();
-#pragma unroll
-	for (int i = 0; i < RING - 1; i++) fetch();
+	for (int i = 0; i < a.ring - 1; i++) fetch();
 	bring_tokens(a, (bf16 *)x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
 	__syncthreads();
 
@@ -164,7 +163,10 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 	for (int at = p.first, count = 0; at < p.units; at += p.step, count++) {
 		float acc[TILES][4] = {};
 		for (int i = 0; i < p.turns; i++) {
-			wait_copies<RING - 2>();
+			if (a.ring == 8) wait_copies<6>();
+			else if (a.ring == 6) wait_copies<4>();
+			else if (a.ring == 4) wait_copies<2>();
+			else wait_copies<1>();
 			warp_fence(); // the chunk is here, and all lanes are through with the one before
 			fetch();
 			const int chunk = warp + i * STREAMS;
@@ -184,21 +186,21 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 					}
 				}
 			}
-			use = (use + 1) % RING;
+			use = use + 1 == a.ring ? 0 : use + 1;
 		}
-		if (count >= 2) meet(3 + count % 2, LINEAR_THREADS); // the sums of two units before are read
+		if (count >= 2) meet(3 + count % 2, MEETING); // the sums of two units before are read
 #pragma unroll
 		for (int n = 0; n < TILES; n++) sums[((count % 2 * STREAMS + warp) * TILES + n) * 32 + lane] = float4{acc[n][0], acc[n][1], acc[n][2], acc[n][3]};
-		announce(1 + count % 2, LINEAR_THREADS);
+		announce(1 + count % 2, MEETING);
 	}
 }
 
-// What the warp does that ends units.
+// What a warp does that ends units, every second one of the block.
 template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const linear_part &p, const float4 *sums, bf16 *x) {
-	const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+	const int lane = threadIdx.x % 32, turn = threadIdx.x / 32 - STREAMS, g = lane / 4, t = lane % 4;
 	bring_tokens(a, x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
 	__syncthreads();
-	for (int unit = p.first, count = 0; unit < p.units; unit += p.step, count++) {
+	for (int unit = p.first + turn * p.step; unit < p.units; unit += 2 * p.step) {
 		int row[2];
 		unit_rows<KIND>(a, unit, g, row);
 		float before[TILES][2][2] = {}; // what the sums are added to: of the token's row g and g + 8
@@ -211,19 +213,18 @@ template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const li
 				if (a.bias) before[n][e / 2][e % 2] = to_float(a.bias[r]);
 				if (KIND == ADD) before[n][e / 2][e % 2] += ((const float *)a.out)[(i64)token * a.n + r];
 			}
-		if (unit + p.step >= p.units) allow_next(); // all copies are on their way; earlier, blocks of the next kernel would not find room everywhere
-		meet(1 + count % 2, LINEAR_THREADS);        // the sums are here
+		meet(1 + turn, MEETING); // the sums are here
 		float4 total[TILES];
 #pragma unroll
 		for (int n = 0; n < TILES; n++) {
 			total[n] = float4{0, 0, 0, 0};
 #pragma unroll
 			for (int w = 0; w < STREAMS; w++) {
-				const float4 v = sums[((count % 2 * STREAMS + w) * TILES + n) * 32 + lane];
+				const float4 v = sums[((turn * STREAMS + w) * TILES + n) * 32 + lane];
 				total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
 			}
 		}
-		if (unit + 2 * p.step < p.units) announce(3 + count % 2, LINEAR_THREADS); // they may be written again
+		if (unit + 2 * p.step < p.units) announce(3 + turn, MEETING); // they may be written again
 		if (a.splits > 1) {
 			float4 *part = (float4 *)a.partial + ((i64)unit * a.splits + p.slice) * TILES * 32 + lane;
 #pragma unroll
@@ -270,17 +271,18 @@ template <int KIND, int TILES> DEVICE void linear(const linear_args &a) {
 	p.slice = blockIdx.x % a.splits, p.first = blockIdx.x / a.splits, p.step = gridDim.x / a.splits;
 	p.begin = all * p.slice / a.splits, p.chunks = all * (p.slice + 1) / a.splits - p.begin;
 	p.turns = (p.chunks + STREAMS - 1) / STREAMS;
-	bf16 *rings = (bf16 *)memory;                              // (streams, RING, 16, CHUNK)
-	float4 *sums = (float4 *)(rings + STREAMS * RING * CHUNK_VALUES); // (2, streams, TILES, 32): of this unit and the one before
+	bf16 *rings = (bf16 *)memory;                              // (streams, ring, 16, CHUNK)
+	float4 *sums = (float4 *)(rings + STREAMS * a.ring * CHUNK_VALUES); // (2, streams, TILES, 32): of this unit and the one before
 	bf16 *x = (bf16 *)(sums + 2 * STREAMS * TILES * 32);       // (tokens, chunks CHUNK + PADDING)
 	const int warp = threadIdx.x / 32;
-	if (warp < STREAMS) stream<KIND, TILES>(a, p, rings + warp * RING * CHUNK_VALUES, sums, x);
+	allow_next();
+	if (warp < STREAMS) stream<KIND, TILES>(a, p, rings + warp * a.ring * CHUNK_VALUES, sums, x);
 	else finish<KIND, TILES>(a, p, sums, x);
 }
 
 #define LINEAR(name, KIND) \
-	extern "C" __global__ void __launch_bounds__(LINEAR_THREADS, 2) name##_8(const linear_args a) { linear<KIND, 1>(a); } \
-	extern "C" __global__ void __launch_bounds__(LINEAR_THREADS, 2) name##_16(const linear_args a) { linear<KIND, 2>(a); }
+	extern "C" __global__ void __launch_bounds__(LINEAR_THREADS, 1) name##_8(const linear_args a) { linear<KIND, 1>(a); } \
+	extern "C" __global__ void __launch_bounds__(LINEAR_THREADS, 1) name##_16(const linear_args a) { linear<KIND, 2>(a); }
 LINEAR(linear_plain, PLAIN)
 LINEAR(linear_float, FLOAT)
 LINEAR(linear_add, ADD)
