@@ -31,6 +31,7 @@ type Observation struct {
 	Samples []Float  // of the raw samples that the retained time is made of, seconds
 	Causes  []string // what stands out in the evidence of host and process around it
 	Clocks  *Clocks  // nil without a reading
+	Floor   Float    // the least time that the rank's device allows, seconds; 0 where none was recorded
 
 	evidence map[string]string // by Aspect; absent where nothing is recorded
 }
@@ -69,6 +70,10 @@ func (d *Document) Observe() (*Observed, error) {
 	if err != nil {
 		return nil, err
 	}
+	floors, err := d.Floors()
+	if err != nil {
+		return nil, err
+	}
 	o.Settings = settings(d.head, engineHost)
 	seen := map[string]int{}
 	passed := map[int]string{}     // by rank: digest of what it measured so far
@@ -96,7 +101,7 @@ func (d *Document) Observe() (*Observed, error) {
 			o.Ranks = max(o.Ranks, r.DPRank+1)
 			f := &r.FPMs[0]
 			one := Observation{Point: g.Point, Key: key, Nth: nth, Rank: r.DPRank, Wall: f.WallTime, Group: g.WallTime, evidence: map[string]string{}}
-			one.Causes = causes[r.DPRank][g.BenchmarkID]
+			one.Causes, one.Floor = causes[r.DPRank][g.BenchmarkID], floors[r.DPRank][g.BenchmarkID]
 			if clocks, ok := clocksOf(places[r.DPRank][g.BenchmarkID]); ok {
 				one.Clocks = &clocks
 			}

@@ -8,5 +8,6 @@
 // all engines run the same schedule.
 //
 // A step is launched with [Engine.Enqueue] and its result collected with [Engine.Await]; an engine whose
-// Info says Async accepts a second step before the first was awaited.
+// Info says Async accepts a second step before the first was awaited. How close a step comes to what its device can do at most is told by a
+// [Roofline] over the ceilings that the engine measures as a [Gauge].
 package gpu

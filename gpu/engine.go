@@ -49,6 +49,8 @@ type Config struct {
 	TP      Group    // tensor-parallel group; nil means a group of one
 	EP      Exchange // expert-parallel group; nil means that the tensor-parallel group splits every expert
 	Threads int      // CPU threads for host arithmetic; 0 means runtime.GOMAXPROCS(0)
+
+	Ceilings bool // a Gauge will be used as such: what it takes counts in what the engine needs
 }
 
 // Group is the tensor-parallel communicator an engine uses inside a step. All members call the same

@@ -45,7 +45,7 @@ func (o *options) limits(engine string, g *model.Geometry, tp int, d *device) er
 		blocks = max(2, min(blocks, sim.Blocks(g, o.blockSize.Value, tp)))
 	}
 	if d != nil && cuda.Check(g) == nil {
-		blocks, _ = d.pool(&gpu.Config{Geometry: g, BlockSize: o.blockSize.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value, MaxModelLen: o.maxModelLen.Value})
+		blocks, _ = d.pool(&gpu.Config{Geometry: g, BlockSize: o.blockSize.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value, MaxModelLen: o.maxModelLen.Value, Ceilings: o.roofline})
 		blocks = max(2, blocks)
 	}
 	fill(&o.kvBlocks, blocks)

@@ -74,6 +74,9 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if err != nil {
 		return err
 	}
+	if pl.bench.Roofline, err = pl.gauge(engine); err != nil {
+		return err
+	}
 	if pl.bench.HostEvidence {
 		var gpus *bench.HostGPUs
 		if gpus, err = p.readGPUs(ctx, groups, engine.Info()); err != nil {
@@ -126,6 +129,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	own.Stream = live.evidence(&o.stream)
 	if err == nil {
 		live.resume()
+		err = own.floors(session, o.explained)
 	}
 	if err != nil && !session.Began() && pl.bench.Resume {
 		return err // what the earlier run left is better than a document that says only that this one failed
@@ -155,7 +159,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		return fmt.Errorf("wait for the end of the probe: %w", err)
 	}
 	if leaders.Rank() == 0 {
-		if err := p.summary(doc, published); err != nil {
+		if err := errors.Join(p.summary(doc, published), p.floors(doc, own.Roofline)); err != nil {
 			return err
 		}
 	}
@@ -173,6 +177,9 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		if err := leaders.Barrier(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("wait for the end of --serve: %w", err)
 		}
+	}
+	if err := own.Roofline.Err(); err != nil {
+		return exit.Status{Code: exit.Failed, Err: fmt.Errorf("--roofline: %w", err)}
 	}
 	if stopped {
 		return exit.Status{Code: exitPartial, Err: fmt.Errorf("stopped early by %s: %d of %d points were measured, and are valid", own.StoppedBy, len(doc.Results), doc.Coverage.Expected)}

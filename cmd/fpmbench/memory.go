@@ -59,6 +59,9 @@ func (pl *plan) fits(available int64, workers int) error {
 	if err := cpu.Check(pl.geometry, pl.topology.TP, pl.expertRanks()); err != nil {
 		return err
 	}
+	if pl.ceilings {
+		weights += cpu.CeilingBytes
+	}
 	if needed := (weights + pool) * int64(workers); available > 0 && needed > available {
 		return fmt.Errorf("%.1f GiB of weights and %.1f GiB of KV pool for each of %d ranks on this host exceed the %.1f GiB of free memory; choose a smaller model, or lower --kv-blocks, --max-num-seqs or --max-model-len",
 			gib(weights), gib(pool), workers, gib(available))

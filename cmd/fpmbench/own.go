@@ -20,6 +20,8 @@ type own struct {
 	Evidence  string            `json:"evidence"`             // full, minimal or alternate
 	StoppedBy string            `json:"stopped_by,omitempty"` // signal or timeout, when the run ended early
 	Stream    *ownStream        `json:"stream,omitempty"`     // with --stream-points
+
+	Roofline *artifact.Roofline `json:"roofline,omitempty"` // with --roofline
 }
 
 type ownLaunch struct {

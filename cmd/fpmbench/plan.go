@@ -26,6 +26,7 @@ type plan struct {
 	topology env.Topology
 	bench    bench.Config
 	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
+	ceilings bool           // of the device are measured too
 	cannot   error          // why this host's engine cannot run it; nil when it can
 }
 
@@ -59,6 +60,9 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	if err != nil {
 		return nil, err
 	}
+	if o.explained != "" && !o.roofline {
+		return nil, fmt.Errorf("--roofline-explained %q: there is nothing to explain without --roofline", o.explained)
+	}
 	if text == nil && o.content.Value != artifact.ContentRandom {
 		return nil, fmt.Errorf("--prefill-content %s: %s", o.content.Value, reason)
 	}
@@ -71,7 +75,7 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 		return nil, err
 	}
 	sample := func(name string) int { return o.samples[name].Value }
-	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology}
+	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology, ceilings: o.roofline}
 	pl.bench = bench.Config{
 		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
 		Samples: artifact.Samples{
@@ -212,7 +216,7 @@ func (pl *plan) limits() gpu.Config {
 	return gpu.Config{
 		Geometry: pl.geometry, Weights: pl.weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
 		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
-		Graph: pl.bench.Graph,
+		Graph: pl.bench.Graph, Ceilings: pl.ceilings,
 	}
 }
 

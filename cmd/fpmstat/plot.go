@@ -21,7 +21,7 @@ func plotCommand() *cli.Command {
 			"The HTML file is one page with every figure and a table; it loads nothing. SVG and HTML follow a dark screen; print is light.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, whose name ends in .html, .svg or .png and which appears when it is whole", DefaultText: "RUN's name with .html, here"},
-			&cli.StringFlag{Name: "floor", Usage: "draw measured time over that of `RUN`, such as a run of --engine sim with the same points", DefaultText: "left out"},
+			&cli.StringFlag{Name: "floor", Usage: "draw measured time over that of `RUN`, such as a run of --engine sim with the same points", DefaultText: "the floors that fpmbench --roofline recorded"},
 		},
 		Action: drawPlot,
 	}

@@ -36,6 +36,8 @@ type Engine struct {
 	tasks   tasks
 	info    gpu.Info
 
+	ceilings *ceilings // nil before they were measured
+
 	lastID      []uint32 // (MaxSeqs): id sampled last for each slot
 	sampledSlot []bool   // (MaxSeqs): whether there is one
 
@@ -193,7 +195,7 @@ func (e *Engine) Close() error {
 	close(e.steps)
 	e.ended.Wait()
 	e.threads.close()
-	e.steps, e.weights, e.cache = nil, nil, nil
+	e.steps, e.weights, e.cache, e.ceilings = nil, nil, nil, nil
 	e.broken = errors.New("cpu: the engine is closed")
 	return nil
 }

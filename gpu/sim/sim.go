@@ -74,6 +74,9 @@ func (e *Engine) Info() gpu.Info {
 // Prepare implements gpu.Engine: there is nothing to make.
 func (e *Engine) Prepare(int, int, bool) error { return nil }
 
+// Ceilings implements gpu.Gauge: they are what the engine computes its times from.
+func (e *Engine) Ceilings(context.Context) (gpu.Device, error) { return gpu.H200, nil }
+
 // Enqueue implements gpu.Engine.
 func (e *Engine) Enqueue(step *gpu.Step) error {
 	if len(e.flight) == depth {

@@ -54,6 +54,8 @@ type Config struct {
 	// GPUs reads the devices of the engine, between points, with host evidence. nil: there are none to read.
 	GPUs func(ctx context.Context) ([]artifact.GPUReading, error)
 
+	Roofline *Roofline // measure what the device can do at most, before, between and after the points. nil: not wanted
+
 	Resume  bool              // go on with the journals of an earlier run in the folder of OutputPath
 	Launch  artifact.Launch   // this process; the run id comes with Run
 	History *artifact.History // is filled with which process measured what; nil: nobody wants it

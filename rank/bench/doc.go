@@ -28,6 +28,8 @@
 // Each finished point is in the rank's journal before the next one starts, so that a later process can go on where this one was killed ([Config].Resume).
 // With [Config].HostEvidence the document also says what the process and the host did around each point and over each step.
 //
+// With [Config].Roofline it also says what the device could do at most during the run, and how far each point is from that ([Session.Floors]).
+//
 // [Session.Run] returns the rank document whatever happened: complete, partial after a stop at a point boundary, or
 // failed. [Publish] writes it, gathers the documents of all ranks on rank 0, merges them, probes every worker and writes the
 // merged document and the probe's sidecar; from then on it answers [MetricsMethod], and a [MetricsServer] can show the same over HTTP.

@@ -36,6 +36,7 @@ type Session struct {
 
 	journal  journal
 	observer observer
+	ceilings []artifact.Ceilings
 	began    time.Time      // of this process's part of the run
 	started  string         // of the run, when an earlier process began it
 	earlier  artifact.Float // seconds that earlier processes took
@@ -127,7 +128,11 @@ func (s *Session) run(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	for _, point := range s.queue() {
+	queue := s.queue()
+	for i, point := range queue {
+		if err := s.readCeilings(ctx, i, len(queue)); err != nil {
+			return err
+		}
 		stop, err := s.agreeStop(ctx)
 		if err != nil {
 			return err
@@ -147,6 +152,9 @@ func (s *Session) run(ctx context.Context) error {
 			s.tell()
 		}
 		s.collect()
+	}
+	if err := s.readCeilings(ctx, len(queue), len(queue)); err != nil {
+		return err
 	}
 	if s.stopped && len(s.doc.Results) == 0 {
 		return errors.New("bench: stopped before the first point was measured")

@@ -96,6 +96,26 @@ func floors(launches []*artifact.Observed) map[string]float64 {
 	return least
 }
 
+// recorded is the floor of each coordinate that the launches recorded of their own devices: the highest of the ranks', since the slowest rank's time is beside it,
+// and the lowest of the launches.
+func recorded(launches []*artifact.Observed) map[string]float64 {
+	least := map[string]float64{}
+	for _, o := range launches {
+		own := map[string]float64{}
+		for i := range o.Points {
+			if p := &o.Points[i]; p.Floor > 0 {
+				own[p.Key] = max(own[p.Key], float64(p.Floor))
+			}
+		}
+		for key, floor := range own {
+			if least[key] == 0 || floor < least[key] {
+				least[key] = floor
+			}
+		}
+	}
+	return least
+}
+
 // median is the middle of some numbers, or the mean of the two in the middle.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))

@@ -17,9 +17,13 @@ type Report struct {
 }
 
 // New makes the figures of one launch or more. floor holds launches whose times stand for the least possible ones, such as those of the simulated engine; with none
-// the figures of measured time over the floor are left out. The error says so when there is no point to draw.
+// the floors count that the launches recorded, and without these the figures of measured time over the floor are left out. The error says so when there is no point to draw.
 func New(launches, floor []*artifact.Observed) (*Report, error) {
-	r := &Report{Points: points(launches, floors(floor))}
+	least := floors(floor)
+	if len(floor) == 0 {
+		least = recorded(launches)
+	}
+	r := &Report{Points: points(launches, least)}
 	if len(r.Points) == 0 {
 		return nil, fmt.Errorf("picture: %q has no measured point", launches[0].Path)
 	}
@@ -49,7 +53,7 @@ func New(launches, floor []*artifact.Observed) (*Report, error) {
 	case len(floor) > 0:
 		r.Left = append(r.Left, "measured over floor: the floor's run has none of these points")
 	default:
-		r.Left = append(r.Left, "measured over floor: the artifact holds no floor, and no --floor RUN was given")
+		r.Left = append(r.Left, "measured over floor: the artifact holds no floor that counts (fpmbench --roofline), and no --floor RUN was given")
 	}
 	before := len(r.Figures)
 	if err := r.add(ranks(r.Points)); err != nil {

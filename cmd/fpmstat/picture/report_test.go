@@ -39,6 +39,25 @@ func launch(ranks int, slower float64) *artifact.Observed {
 	return o
 }
 
+// floored is a launch that recorded floors: of rank 0 a half of the slowest rank's time, of the others less.
+func floored(o *artifact.Observed) *artifact.Observed {
+	for i := range o.Points {
+		p := &o.Points[i]
+		p.Floor = p.Group / artifact.Float(2+p.Rank)
+	}
+	return o
+}
+
+// Measured over floor is the slowest rank's time over the highest floor of the ranks.
+func TestRecordedFloors(t *testing.T) {
+	slow, fast := floored(launch(2, 2)), floored(launch(2, 1))
+	for _, p := range newReport(t, []*artifact.Observed{slow, fast}, nil).Points {
+		if ratio := p.Wall / p.Floor; ratio < 2.99 || ratio > 3.01 {
+			t.Errorf("%s: %v over %v", p.Name(), p.Wall, p.Floor)
+		}
+	}
+}
+
 func newReport(t *testing.T, launches, floor []*artifact.Observed) *Report {
 	t.Helper()
 	r, err := New(launches, floor)
@@ -59,6 +78,8 @@ func TestFigures(t *testing.T) {
 		{"no floor", one, nil, "Decode: latency 10, Decode: heat map of latency 0, Prefill, batch 2: latency 4, Prefill, batch 2: heat map of latency 0, Spread of the ranks 0", "the artifact holds no floor"},
 		{"a floor", one, one, "Decode: latency 10, Decode: heat map of latency 0, Decode: measured over floor 10, Prefill, batch 2: latency 4, Prefill, batch 2: heat map of latency 0, " +
 			"Prefill, batch 2: measured over floor 4, Spread of the ranks 0", ""},
+		{"floors of its own", []*artifact.Observed{floored(launch(2, 1))}, nil, "Decode: latency 10, Decode: heat map of latency 0, Decode: measured over floor 10, Prefill, batch 2: latency 4, " +
+			"Prefill, batch 2: heat map of latency 0, Prefill, batch 2: measured over floor 4, Spread of the ranks 0", ""},
 		{"one rank", []*artifact.Observed{launch(1, 1)}, one, "Decode: latency 10, Decode: heat map of latency 0, Decode: measured over floor 10, Prefill, batch 2: latency 4, " +
 			"Prefill, batch 2: heat map of latency 0, Prefill, batch 2: measured over floor 4", "there is one rank"},
 		{"a floor of other points", one, []*artifact.Observed{{}}, "Decode: latency 10, Decode: heat map of latency 0, Prefill, batch 2: latency 4, Prefill, batch 2: heat map of latency 0, Spread of the ranks 0",

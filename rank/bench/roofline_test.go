@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
+
+// gauge is a device whose ceilings fall with each reading.
+type gauge struct {
+	fake  *fake
+	t     *testing.T
+	by    float64 // part of the first reading
+	reads int
+	err   error
+}
+
+func (g *gauge) Ceilings(context.Context) (gpu.Device, error) {
+	if len(g.fake.flight) > 0 {
+		g.t.Error("a step is in flight while the ceilings are measured")
+	}
+	lost := 1 - float64(g.reads)*g.by
+	g.reads++
+	return gpu.Device{ReadRate: 1e9 * lost, MathRate: 1e12}, g.err
+}
+
+// gauged gives each rank a gauge.
+func gauged(t *testing.T, by float64, err error, change func(c *Config)) (func(int, *Config, *fake), *[2]*gauge) {
+	t.Helper()
+	g, loaded := model.Load("tiny", nil)
+	if loaded != nil {
+		t.Fatal(loaded)
+	}
+	var gauges [2]*gauge
+	return func(rank int, c *Config, f *fake) {
+		gauges[rank] = &gauge{fake: f, t: t, by: by, err: err}
+		c.Roofline = &Roofline{Gauge: gauges[rank], Geometry: g, TP: 1, ValueBytes: 4}
+		if change != nil {
+			change(c)
+		}
+	}, &gauges
+}
+
+// The floors are those of the steps that were retained, from the best reading of all; readings are before, between and after the points.
+func TestFloorsOfARun(t *testing.T) {
+	change, gauges := gauged(t, 0.001, nil, func(c *Config) { c.GiantKVThreshold = 64 })
+	outcomes, fakes := runAll(t, 2, change)
+	for rank, o := range outcomes {
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		r, err := o.session.Floors()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(r.Readings); n != gauges[rank].reads || n < 10 || n > readings+2 || r.Readings[0].Before != 0 || r.Readings[n-1].Before != len(o.doc.Results) || r.Void {
+			t.Errorf("rank %d: %d readings, moved by %v: %+v", rank, n, r.Moved, r.Readings)
+		}
+		if r.ReadRate != 1e9 || len(r.Points) != len(o.doc.Results) {
+			t.Fatalf("rank %d: %v bytes per second, %d points of %d", rank, r.ReadRate, len(r.Points), len(o.doc.Results))
+		}
+		floors := gpu.NewRoofline(o.session.cfg.Roofline.Geometry, gpu.Device{ReadRate: 1e9, MathRate: 1e12}, 1, 4)
+		repeated := 0
+		for i, p := range r.Points {
+			f := &o.doc.Results[i].FPMs[0]
+			raw := f.Measurement.Raw
+			at := raw[len(raw)-1].Sample.ForwardIndex
+			if f.MedianOf != nil { // of three steady steps the one in the middle
+				at--
+				repeated++
+			}
+			want := floors.Floor(&fakes[rank].steps[at]).Seconds()
+			if math.Abs(float64(p.Floor)/want-1) > 1e-6 || p.Wall != f.WallTime || p.Ratio != p.Wall/p.Floor {
+				t.Errorf("rank %d: point %+v: %+v, want a floor of %v", rank, o.doc.Results[i].Point, p, want)
+			}
+		}
+		if repeated == 0 {
+			t.Error("no decode point was repeated")
+		}
+	}
+}
+
+// Ceilings that cannot be measured end the run; without the wish nothing is measured.
+func TestCeilingsFail(t *testing.T) {
+	broken := errors.New("no memory for it")
+	change, _ := gauged(t, 0, broken, nil)
+	outcomes, _ := runAll(t, 1, change)
+	if err := outcomes[0].err; !errors.Is(err, broken) || !strings.Contains(err.Error(), "ceilings") {
+		t.Errorf("got %v", err)
+	}
+	outcomes, _ = runAll(t, 1, nil)
+	if r, err := outcomes[0].session.Floors(); r != nil || err != nil {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
