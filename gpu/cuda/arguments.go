@@ -74,5 +74,10 @@ type poolArgs struct {
 	scale                     float32
 }
 
+type sweepArgs struct {
+	in, sums ptr
+	count    int64
+}
+
 // bytesOf is an argument structure as C has it.
 func bytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }

@@ -49,6 +49,7 @@ type Engine struct {
 	programs  map[shape]*program
 	bodies    map[shape]commands // what was captured of programs that differ in their rows
 	info      gpu.Info
+	ceilings  *ceilings // nil before they were measured
 
 	host    []int32    // the step structure in pinned memory
 	hostAt  [2][]int32 // both of them, used in turn
@@ -272,6 +273,7 @@ func (e *Engine) Close() error {
 		p.free()
 	}
 	e.programs = nil
+	e.ceilings.free()
 	e.broken = errors.New("cuda: the engine is closed")
 	return e.machine.close()
 }

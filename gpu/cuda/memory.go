@@ -13,24 +13,40 @@ type Memory struct {
 	Weights     int64
 	Activations int64 // of a step of --max-num-batched-tokens, logits and attention's pieces included
 	Workspace   int64 // of the matrix products
+	Ceilings    int64 // of the products that are measured as one
 	Margin      int64
 	Block       int64 // one block of the KV pool, over all layers
 }
 
 // Fixed is everything but the KV pool.
-func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace + m.Margin }
+func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace + m.Ceilings + m.Margin }
 
 // Need is what an engine with a configuration takes on a device with so many multiprocessors. cfg.Blocks does not matter.
 func Need(cfg *gpu.Config, multiprocessors int) Memory {
 	g := cfg.Geometry
 	l := newLayout(cfg, windows(g), lists(g, multiprocessors), wideMin(g, multiprocessors))
 	m := Memory{Weights: 2 * g.Parameters(), Workspace: workspaceSize, Margin: margin, Block: g.KVBytesPerToken(2, 1) * int64(cfg.BlockSize)}
+	if cfg.Ceilings {
+		m.Ceilings = ceilingBytes(productSide)
+	}
 	for _, p := range parts(cfg, &l, multiprocessors) {
 		m.Activations += p.bytes
 	}
 	m.Activations += 2 * 4 * int64(cfg.MaxModelLen) * int64(g.Rope.Dim/2)
 	return m
 }
+
+// productSide is the number of rows and columns of the matrices whose product is measured as a ceiling, and sweepBytes what is read for the other one.
+const (
+	productSide = 8192
+	sweepBytes  = 8 << 30
+)
+
+// sweepBlocks is the number of blocks of a sweep for each multiprocessor.
+const sweepBlocks = 4
+
+// ceilingBytes is what the ceilings take: three matrices in bfloat16.
+func ceilingBytes(side int64) int64 { return 3 * 2 * side * side }
 
 // part is a piece of device memory that a step works on.
 type part struct {

@@ -25,6 +25,8 @@
 
 #include "../../kernels/random.cu"
 
+#include "../../kernels/roofline.cu"
+
 extern "C" {
 
 static const struct {
@@ -32,7 +34,7 @@ static const struct {
 	void (*body)(const void *args);
 } emulated[] = {
 #define KERNEL(name) {#name, [](const void *args) { name(*(const name##_args *)args); }}
-	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool),
+	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool), KERNEL(sweep),
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
 #if HEAD_SIZE == 64 || HEAD_SIZE == 128
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
