@@ -15,6 +15,7 @@ type Report struct {
 	Note       string // what else is worth saying of a file, good or not
 	NotReady   bool   // missing, empty or cut short: a writer may still be at work
 	Violations []Violation
+	Diagnostic bool // of a diagnostic run: good by itself, but no measurement
 
 	doc *Document
 }
@@ -54,6 +55,7 @@ func checkFile(path string) Report {
 	switch kind := doc.Type(); kind {
 	case "rank":
 		r.Kind, r.Violations = "rank", doc.checkRank()
+		r.Diagnostic = errors.Is(doc.measured(), ErrDiagnostic)
 	case "merged":
 		r.Kind, r.Violations = "merged", doc.checkMerged()
 	case SidecarSchema:

@@ -30,7 +30,7 @@ func Merge(docs []*Document, outputPath string) (*Merged, error) {
 		return nil, err
 	}
 	for _, d := range docs {
-		if err := violated(d, d.rankEnvelope(false)); err != nil {
+		if err := errors.Join(violated(d, d.rankEnvelope(false)), d.measured()); err != nil {
 			return nil, err
 		}
 	}

@@ -50,6 +50,7 @@ type Config struct {
 	EP      Exchange // expert-parallel group; nil means that the tensor-parallel group splits every expert
 	Threads int      // CPU threads for host arithmetic; 0 means runtime.GOMAXPROCS(0)
 
+	Timing   bool // for diagnosis: have the device time each step; without it there is not a single event
 	Ceilings bool // a Gauge will be used as such: what it takes counts in what the engine needs
 }
 
@@ -129,6 +130,7 @@ func (s *Step) Decode() bool {
 type Output struct {
 	Sampled  []uint32 // greedy id per row: the lowest id among the largest logits of the row's last token
 	Arrival  int64    // Monotonic() when Sampled became visible on the host, in nanoseconds
+	Device   int64    // with Config.Timing the device's own time of the step, in nanoseconds; else 0
 	Dispatch Dispatch // what was launched, taken from the launched object
 }
 

@@ -126,7 +126,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	if stopped {
 		own.StoppedBy = stopper.reason()
 	}
-	own.Stream = live.evidence(&o.stream)
+	own.Stream, own.Diagnostic = live.evidence(&o.stream), session.Diagnostic()
 	if err == nil {
 		live.resume()
 		err = own.floors(session, o.explained)
@@ -143,7 +143,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		}
 		return errors.Join(err, werr)
 	}
-	published, err := bench.Publish(ctx, doc, bench.Publication{World: groups.World, Leaders: leaders, Base: pl.bench.OutputPath, ProbePath: o.probePath, Logger: p.log})
+	published, err := bench.Publish(ctx, doc, bench.Publication{World: groups.World, Leaders: leaders, Base: pl.bench.OutputPath, ProbePath: o.probePath, Diagnosis: o.gpuTiming, Logger: p.log})
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,11 @@ func (p *program) summary(doc *artifact.Rank, files bench.Published) error {
 	if err := artifact.WriteTable(p.stdout, artifact.Summarize(doc.Groups)); err != nil {
 		return err
 	}
-	for _, path := range []string{files.Merged, files.Sidecar} {
+	written := []string{files.Merged, files.Sidecar}
+	if files.Merged == "" { // of a diagnostic run
+		written = []string{files.Rank}
+	}
+	for _, path := range written {
 		if path != "" {
 			if _, err := fmt.Fprintln(p.stdout, path); err != nil {
 				return err

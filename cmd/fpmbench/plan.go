@@ -27,6 +27,7 @@ type plan struct {
 	bench    bench.Config
 	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
 	ceilings bool           // of the device are measured too
+	timing   bool           // by the device
 	cannot   error          // why this host's engine cannot run it; nil when it can
 }
 
@@ -60,6 +61,9 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 	if err != nil {
 		return nil, err
 	}
+	if err := o.timingAllowed(engine); err != nil {
+		return nil, err
+	}
 	if o.explained != "" && !o.roofline {
 		return nil, fmt.Errorf("--roofline-explained %q: there is nothing to explain without --roofline", o.explained)
 	}
@@ -75,7 +79,7 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 		return nil, err
 	}
 	sample := func(name string) int { return o.samples[name].Value }
-	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology, ceilings: o.roofline}
+	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology, ceilings: o.roofline, timing: o.gpuTiming}
 	pl.bench = bench.Config{
 		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
 		Samples: artifact.Samples{
@@ -89,7 +93,7 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 		MaxModelLen: o.maxModelLen.Value, MaxBatchedTokens: o.maxTokens.Value, MaxSeqs: o.maxSeqs.Value,
 		BlockSize: o.blockSize.Value, Blocks: o.kvBlocks.Value, PrefixCaching: !o.noPrefixCaching,
 		Graph: graph, Vocab: geometry.Vocab, WorkerID: o.workerID, Logger: p.log,
-		Reverse: o.reverse, HostEvidence: o.evidence.Value != "minimal", EvidenceInTurn: o.evidence.Value == "alternate",
+		Reverse: o.reverse, HostEvidence: o.evidence.Value != "minimal", EvidenceInTurn: o.evidence.Value == "alternate", Timing: o.gpuTiming,
 	}
 	pl.cannot = pl.fits(availableMemory(), id.LocalSize)
 	if err := pl.bench.Validate(); err != nil {
@@ -216,7 +220,7 @@ func (pl *plan) limits() gpu.Config {
 	return gpu.Config{
 		Geometry: pl.geometry, Weights: pl.weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
 		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
-		Graph: pl.bench.Graph, Ceilings: pl.ceilings,
+		Graph: pl.bench.Graph, Ceilings: pl.ceilings, Timing: pl.timing,
 	}
 }
 

@@ -30,7 +30,7 @@ func check(c *cli.Context) error {
 		return usage("check: no file given")
 	}
 	reports := artifact.CheckFiles(c.Args().Slice())
-	waiting, bad := false, false
+	waiting, bad, gate := false, false, c.Bool("gate")
 	for _, r := range reports {
 		waiting = waiting || r.NotReady
 		bad = bad || !r.Good() && !r.NotReady
@@ -38,6 +38,11 @@ func check(c *cli.Context) error {
 			kind := r.Kind
 			if r.Note != "" {
 				kind = r.Note
+			}
+			if r.Diagnostic && gate {
+				bad = true
+				fmt.Fprintf(c.App.Writer, "%s: %v\n", r.Path, artifact.ErrDiagnostic)
+				continue
 			}
 			fmt.Fprintf(c.App.Writer, "%s: ok (%s)\n", r.Path, kind)
 			continue
@@ -51,9 +56,9 @@ func check(c *cli.Context) error {
 		}
 	}
 	switch {
-	case bad && c.Bool("gate"):
+	case bad && gate:
 		return exit.Status{Code: exitTerminal}
-	case waiting && c.Bool("gate"):
+	case waiting && gate:
 		return exit.Status{Code: exitNotReady}
 	case bad || waiting:
 		return exit.Status{Code: exit.Failed}

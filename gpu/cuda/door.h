@@ -63,6 +63,11 @@ typedef struct {
 	X(cuStreamDestroy, 4000, (void *stream)) \
 	X(cuStreamSynchronize, 2000, (void *stream)) \
 	X(cuStreamQuery, 2000, (void *stream)) \
+	X(cuEventCreate, 2000, (void **event, unsigned flags)) \
+	X(cuEventDestroy, 4000, (void *event)) \
+	X(cuEventRecord, 2000, (void *event, void *stream)) \
+	X(cuEventSynchronize, 2000, (void *event)) \
+	X(cuEventElapsedTime, 2000, (float *milliseconds, void *from, void *to)) \
 	X(cuModuleLoadDataEx, 2010, (void **module, const void *image, unsigned n, int *options, void **values)) \
 	X(cuModuleUnload, 2000, (void *module)) \
 	X(cuModuleGetFunction, 2000, (void **function, void *module, const char *name)) \

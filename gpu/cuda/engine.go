@@ -50,6 +50,7 @@ type Engine struct {
 	bodies    map[shape]commands // what was captured of programs that differ in their rows
 	info      gpu.Info
 	ceilings  *ceilings // nil before they were measured
+	timing    *timing   // nil but for diagnosis
 
 	host    []int32    // the step structure in pinned memory
 	hostAt  [2][]int32 // both of them, used in turn
@@ -129,6 +130,11 @@ func (e *Engine) prepare() error {
 	now := int64(C.monotonic())
 	e.clock = (before+gpu.Monotonic())/2 - now
 	e.info = e.describe()
+	if e.cfg.Timing {
+		if e.timing, err = newTiming(e.machine); err != nil {
+			return err
+		}
+	}
 	return e.machine.synchronize()
 }
 
@@ -191,7 +197,13 @@ func (e *Engine) Enqueue(step *gpu.Step) error {
 	if err := e.machine.copyInAsync(e.buf.step, unsafe.Pointer(&host[0]), 4*int64(words)); err != nil {
 		return e.fail(err)
 	}
+	if err := e.timing.record(e.serial, begin); err != nil {
+		return e.fail(err)
+	}
 	if err := p.run(e.machine); err != nil {
+		return e.fail(err)
+	}
+	if err := e.timing.record(e.serial, end); err != nil {
 		return e.fail(err)
 	}
 	e.flight = append(e.flight, flight{serial: e.serial, tokens: step.Tokens(), rows: len(step.Rows), run: p.shape})
@@ -234,6 +246,9 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	e.flight = append(e.flight[:0], e.flight[1:]...)
 	e.rows = f.rows
 	out.Sampled = append(out.Sampled[:0], result[:f.rows]...)
+	if out.Device, err = e.timing.of(f.serial); err != nil {
+		return e.fail(err)
+	}
 	out.Arrival = int64(arrival) + e.clock
 	out.Dispatch = gpu.Dispatch{Mode: f.run.mode, Unpadded: f.tokens, Padded: f.run.tokens}
 	return nil
@@ -275,7 +290,7 @@ func (e *Engine) Close() error {
 	e.programs = nil
 	e.ceilings.free()
 	e.broken = errors.New("cuda: the engine is closed")
-	return e.machine.close()
+	return errors.Join(e.timing.close(), e.machine.close())
 }
 
 // softmaxScale is the factor on scores for weights that are powers of 2.

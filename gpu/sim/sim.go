@@ -105,6 +105,9 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 			return ctx.Err()
 		}
 	}
+	if out.Device = 0; e.cfg.Timing {
+		out.Device = int64(e.roofline.Floor(l.step))
+	}
 	out.Arrival = l.finish // when the device would have been done, however late the timer was
 	out.Sampled = out.Sampled[:0]
 	for i := range l.step.Rows {

@@ -56,6 +56,8 @@ type Config struct {
 
 	Roofline *Roofline // measure what the device can do at most, before, between and after the points. nil: not wanted
 
+	Timing bool // keep the device's own time of each step; the run is then diagnostic
+
 	Resume  bool              // go on with the journals of an earlier run in the folder of OutputPath
 	Launch  artifact.Launch   // this process; the run id comes with Run
 	History *artifact.History // is filled with which process measured what; nil: nobody wants it

@@ -93,6 +93,7 @@ func (s *Session) steps(ctx context.Context, p *prepared) ([]artifact.RankResult
 	if p.regime != artifact.RegimeRealPrefix && p.regime != artifact.RegimeRealKV { // whose chains hold the prefixes alone: a tail must not be hit later
 		p.batch.commit()
 	}
+	s.keepTiming(&p.point, outs)
 	raw := records(&p.point, s.id, first, p.batch, outs, start)
 	retained, estimate := artifact.Reduce(raw, p.expect)
 	if retained.Measurement, err = s.evidence(p, raw, estimate); err != nil {

@@ -27,6 +27,7 @@ type Publication struct {
 	Base      string // rank 0's path
 	ProbePath string // of the sidecar; "" is beside the merged document
 	OwnProbe  string // name of the handler that a rank registered in place of ProbeHandler: nobody is asked; "" is none
+	Diagnosis bool   // the run is diagnostic: there is nothing to merge, and nobody is asked anything
 	Logger    *slog.Logger
 }
 
@@ -40,6 +41,9 @@ func WriteRank(doc *artifact.Rank) (string, error) {
 // common file system. All leaders call it. A sidecar that cannot be made is a warning. From then on rank 0 answers MetricsMethod.
 func Publish(ctx context.Context, doc *artifact.Rank, p Publication) (Published, error) {
 	out := Published{Rank: doc.Config.OutputPath}
+	if p.Diagnosis {
+		return out, nil
+	}
 	texts, err := gather(ctx, doc, p.Leaders)
 	if err != nil || p.Leaders.Rank() != 0 {
 		return out, err

@@ -37,6 +37,7 @@ type Session struct {
 	journal  journal
 	observer observer
 	ceilings []artifact.Ceilings
+	timing   artifact.Diagnostic
 	began    time.Time      // of this process's part of the run
 	started  string         // of the run, when an earlier process began it
 	earlier  artifact.Float // seconds that earlier processes took

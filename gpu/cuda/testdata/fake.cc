@@ -3,6 +3,8 @@
  * FAKE_FAIL one that fails in a step, FAKE_LIMIT bytes of device memory. */
 #include "emulate.h"
 
+#include <time.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -44,7 +46,7 @@ static const struct {
 };
 
 static __thread void *current;
-static int contexts, blocks, hosts, launches, graphs;
+static int contexts, blocks, hosts, launches, graphs, events;
 typedef std::vector<std::function<int()>> graph;
 static graph *capturing; // what is launched goes there
 static size_t taken;
@@ -72,7 +74,7 @@ int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 
 int cuDeviceTotalMem(size_t *n, int d) { return *n = 1u << 30, d != 7; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { return contexts++, *c = &contexts, d != 7; }
 int cuDevicePrimaryCtxRelease(int d) {
-	if (--contexts == 0 && (blocks || hosts || graphs)) die("memory was not freed");
+	if (--contexts == 0 && (blocks || hosts || graphs || events)) die("memory was not freed");
 	return d != 7;
 }
 int cuCtxSetCurrent(void *c) { return current = c, 0; }
@@ -112,6 +114,16 @@ int cuGraphLaunch(void *e, void *s) {
 	return 0;
 }
 int cuStreamQuery(void *s) { ON_CONTEXT; return s == 0 ? 1 : fails("cuStreamQuery") ? 700 : 600; }
+static double clock_ms() {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
+}
+int cuEventCreate(void **e, unsigned f) { ON_CONTEXT; return *e = new double(0), events++, f != 0; }
+int cuEventDestroy(void *e) { ON_CONTEXT; return delete (double *)e, events--, 0; }
+int cuEventRecord(void *e, void *s) { ON_CONTEXT; return *(double *)e = clock_ms(), !s || capturing; }
+int cuEventSynchronize(void *e) { ON_CONTEXT; return *(double *)e == 0; }
+int cuEventElapsedTime(float *ms, void *from, void *to) { ON_CONTEXT; return *ms = *(double *)to - *(double *)from, !*(double *)from; }
 int cuModuleLoadDataEx(void **m, const void *i, unsigned n, int *o, void **v) { ON_CONTEXT; return *m = (void *)i, !n || !o || !v || memcmp(i, "image", 5); }
 int cuModuleUnload(void *m) { return m == 0; }
 int cuModuleGetFunction(void **f, void *m, const char *name) { ON_CONTEXT; return *f = strdup(name), m == 0; }
@@ -154,6 +166,7 @@ static const struct {
 	void *function;
 } table[] = {
 #define F(name) {#name, (void *)name}
+	F(cuEventCreate), F(cuEventDestroy), F(cuEventRecord), F(cuEventSynchronize), F(cuEventElapsedTime),
 	F(cuInit), F(cuDriverGetVersion), F(cuGetErrorName), F(cuGetErrorString), F(cuDeviceGetCount), F(cuDeviceGet), F(cuDeviceGetName), F(cuDeviceGetUuid),
 	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
 	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
