@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 )
 
@@ -37,6 +38,24 @@ func BenchmarkMerge(b *testing.B) {
 	}
 	for b.Loop() {
 		if _, err := Merge(docs, "benchmark_merged.json"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Reading a rank's document of 648 points with eight ranks' records.
+func BenchmarkParseDocument(b *testing.B) {
+	d := run(b, 8)[0]
+	for range 3 {
+		d.Groups, d.Results = slices.Concat(d.Groups, d.Groups, d.Groups, d.Groups, d.Groups, d.Groups), slices.Concat(d.Results, d.Results, d.Results, d.Results, d.Results, d.Results)
+	}
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := ParseDocument("benchmark.json", text); err != nil {
 			b.Fatal(err)
 		}
 	}

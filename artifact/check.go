@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // Report is what a check found in one file.
@@ -48,7 +47,7 @@ func checkFile(path string) Report {
 	doc, err := ReadDocument(path)
 	if err != nil {
 		r.NotReady = errors.Is(err, ErrNotReady)
-		r.Violations = []Violation{{Path: "$", Message: err.Error()}}
+		r.Violations = []Violation{violationOf(err)}
 		return r
 	}
 	r.doc = doc
@@ -66,6 +65,15 @@ func checkFile(path string) Report {
 		r.Violations = []Violation{{Path: "$.artifact_type", Message: fmt.Sprintf("want rank or merged, or schema %s; got %q", SidecarSchema, kind)}}
 	}
 	return r
+}
+
+// violationOf is an error about a file as a violation, at its place if it has one.
+func violationOf(err error) Violation {
+	var place *JSONError
+	if errors.As(err, &place) {
+		return Violation{Path: place.Path, Message: place.at()}
+	}
+	return Violation{Path: "$", Message: err.Error()}
 }
 
 // checkRank applies every rule to one rank document.
@@ -92,7 +100,7 @@ func (g *groupRules) groups(d *Document, found *violations) {
 		path := fmt.Sprintf("$.iteration_groups[%d]", i)
 		i++
 		if err != nil {
-			found.add(path+brokenMember(d.groups[i-1]), "%v", err)
+			found.add(path, "%v", err)
 			continue
 		}
 		g.group(node{path: path, value: tree, ok: true, found: found})
@@ -104,20 +112,6 @@ func (g *groupRules) groups(d *Document, found *violations) {
 	}
 }
 
-// brokenMember is "..." and the last member that begins before the place where text stops being JSON, for a message about it.
-func brokenMember(text []byte) string {
-	d := newTreeDecoder()
-	if _, err := d.decode(text); err == nil {
-		return ""
-	}
-	before := string(text[:min(d.pos, len(text))])
-	end := strings.LastIndex(before, `":`)
-	if end < 0 {
-		return ""
-	}
-	return "..." + before[strings.LastIndex(before[:end], `"`)+1:end]
-}
-
 // resultOrder checks the labels of a rank document's rows and returns each id's position.
 func (d *Document) resultOrder(found *violations) map[int]int {
 	order := map[int]int{}
@@ -125,7 +119,7 @@ func (d *Document) resultOrder(found *violations) map[int]int {
 	for i, raw := range d.results {
 		tree, err := decodeTree(raw)
 		if err != nil {
-			found.add(fmt.Sprintf("$.results[%d]%s", i, brokenMember(raw)), "%v", err)
+			found.add(fmt.Sprintf("$.results[%d]", i), "%v", err)
 			continue
 		}
 		row := node{path: fmt.Sprintf("$.results[%d]", i), value: tree, ok: true, found: found}
@@ -213,8 +207,7 @@ func (d *Document) checkFlat(size int) []Violation {
 	}
 	groups, err := d.groupTexts()
 	if err != nil {
-		found.add("$.iteration_groups", "%v", err)
-		return found
+		return append(found, violationOf(err))
 	}
 	rows := flatten(groups, nil)
 	if len(rows) != len(d.results) {

@@ -38,7 +38,7 @@ func TestEvidenceCase10NotANumber(t *testing.T) {
 	}
 	at0 := strings.Index(string(whole), `"wall_time": 0.`)
 	end := at0 + strings.IndexAny(string(whole)[at0:], ",\n")
-	for _, c := range []struct{ value, want string }{{"NaN", "at byte "}, {"Infinity", "at byte "}, {"-Infinity", "at byte "}, {`"NaN"`, "wall_time"}} {
+	for _, c := range []struct{ value, want string }{{"NaN", "wall_time: byte "}, {"Infinity", "wall_time: byte "}, {"-Infinity", "wall_time: byte "}, {`"NaN"`, "wall_time"}} {
 		text := slices.Concat(whole[:at0], []byte(`"wall_time": `+c.value), whole[end:])
 		if err := os.WriteFile(paths[0], text, 0o600); err != nil {
 			t.Fatal(err)
@@ -115,6 +115,23 @@ func TestEvidenceCase11Integers(t *testing.T) {
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(text), `"total_kv_read_tokens": `+sprint(large)+",") != 3 { // the group and a row of each rank
 		t.Errorf("the merged document lost digits (%v)", err)
+	}
+	whole, err := ParseDocument(path, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := whole.Summary()
+	if shown, _ := json.Marshal(rows); err != nil || !strings.Contains(string(shown), `"kv_tokens":`+sprint(large)+",") {
+		t.Errorf("shown as %s (%v)", shown, err)
+	}
+	samples := 0
+	if err := whole.RawSamples(func(s *RawSample) error {
+		if s.KVTokens == large {
+			samples++
+		}
+		return nil
+	}); err != nil || samples != 4 { // an admission and a steady one of each rank
+		t.Errorf("%d raw samples with all digits (%v)", samples, err)
 	}
 	if _, err := ParseManifest([]byte(`{"schema_version":1,"prefill":[],"decode":[{"batch_size":4.0,"total_kv_read_tokens":8}]}`)); err == nil || !strings.Contains(err.Error(), "decode[0].batch_size") {
 		t.Errorf("a points file with 4.0: %v", err)

@@ -81,8 +81,12 @@ func (j *Journal) add(text []byte) error {
 			Preparation *ledgerText  `json:"preparation"`
 		} `json:"point"`
 	}
-	if err := json.Unmarshal(text, &kind); err != nil {
-		return err
+	bad := verify(text)
+	if bad == nil {
+		bad = decodeTyped(text, &kind)
+	}
+	if bad != nil {
+		return fmt.Errorf("%s: byte %d of its text: %w", "$"+strings.TrimPrefix(bad.Path, "$"), bad.Offset, bad.Err)
 	}
 	switch process, point := kind.Process, kind.Point; {
 	case process != nil && point == nil:

@@ -95,7 +95,7 @@ func (d *Document) against(reference *Document, rules *groupRules) violations {
 func (d *Document) localResults(found *violations) {
 	texts, err := d.groupTexts()
 	if err != nil {
-		found.add("$.iteration_groups", "%v", err)
+		*found = append(*found, violationOf(err))
 		return
 	}
 	groups := make(map[int]groupText, len(texts))
@@ -103,11 +103,11 @@ func (d *Document) localResults(found *violations) {
 		groups[g.id] = g
 	}
 	rank := d.rank()
-	for i, raw := range d.results {
+	for i := range d.results {
 		path := fmt.Sprintf("$.results[%d]", i)
-		row, err := newRowText(raw)
+		row, err := d.row(i)
 		if err != nil {
-			found.add(path, "%v", err)
+			*found = append(*found, violationOf(err))
 			continue
 		}
 		g, ok := groups[row.id]

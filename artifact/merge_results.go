@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,39 +24,64 @@ func (d *Document) takeGroups() ([]groupText, error) {
 	for i, raw := range d.groups {
 		g, err := newGroupText(raw)
 		if err != nil {
-			return nil, fmt.Errorf("artifact: %q: iteration_groups[%d]: %w", d.Path, i, err)
+			return nil, d.inPart(raw, fmt.Sprintf("$.iteration_groups[%d]", i), err)
 		}
 		texts[i] = g
 	}
 	return texts, nil
 }
 
-func newGroupText(raw json.RawMessage) (groupText, error) {
+// newGroupText takes a group apart. The place in an error is within the group.
+func newGroupText(raw json.RawMessage) (groupText, *JSONError) {
 	var g groupText
+	fail := func(part json.RawMessage, path string, err error) (groupText, *JSONError) {
+		return g, &JSONError{Path: path, Offset: int64(within(raw, firstPart(part, raw))), Err: err}
+	}
 	group, err := objectMembers(raw)
 	if err != nil {
-		return g, err
+		return fail(raw, "", err)
 	}
-	if g.id, err = strconv.Atoi(string(group["benchmark_id"])); err != nil {
-		return g, fmt.Errorf("benchmark_id: %w", err)
+	if g.id, err = integerText(group["benchmark_id"]); err != nil {
+		return fail(group["benchmark_id"], ".benchmark_id", err)
 	}
 	g.point = group["point"]
 	results, err := listElements(group["rank_results"])
 	if err != nil {
-		return g, fmt.Errorf("rank_results: %w", err)
+		return fail(group["rank_results"], ".rank_results", err)
 	}
-	for _, r := range results {
+	for i, r := range results {
+		path := fmt.Sprintf(".rank_results[%d]", i)
 		result, err := objectMembers(r)
 		if err != nil {
-			return g, fmt.Errorf("rank_results: %w", err)
+			return fail(r, path, err)
 		}
-		rank, err := strconv.Atoi(string(result["dp_rank"]))
+		rank, err := integerText(result["dp_rank"])
 		if err != nil {
-			return g, fmt.Errorf("rank_results: dp_rank: %w", err)
+			return fail(result["dp_rank"], path+".dp_rank", err)
 		}
 		g.fpms, g.ranks = append(g.fpms, result["fpms"]), append(g.ranks, rank)
 	}
 	return g, nil
+}
+
+// integerText is an integer that is still in its text, nil when it is missing.
+func integerText(raw json.RawMessage) (int, error) {
+	if raw == nil {
+		return 0, errors.New("missing")
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil {
+		return 0, fmt.Errorf("want an integer of at most 64 bits, got %s", describe(raw))
+	}
+	return n, nil
+}
+
+// firstPart is a part of a text, or what it is missing of.
+func firstPart(part, of json.RawMessage) json.RawMessage {
+	if part == nil {
+		return of
+	}
+	return part
 }
 
 // rowText is one row of results in its text.
@@ -64,19 +90,24 @@ type rowText struct {
 	point, fpms, regime json.RawMessage
 }
 
-func newRowText(raw json.RawMessage) (rowText, error) {
+// row takes row i of the results apart.
+func (d *Document) row(i int) (rowText, error) {
 	var r rowText
+	raw, path := d.results[i], fmt.Sprintf("$.results[%d]", i)
 	row, err := objectMembers(raw)
 	if err != nil {
-		return r, err
+		return r, d.broken(raw, path, err)
 	}
 	r.point, r.fpms, r.regime = row["point"], row["fpms"], row["kv_seed_regime"]
+	if r.point == nil {
+		return r, d.broken(raw, path+".point", errors.New("missing"))
+	}
 	point, err := objectMembers(r.point)
 	if err != nil {
-		return r, fmt.Errorf("point: %w", err)
+		return r, d.broken(r.point, path+".point", err)
 	}
-	if r.id, err = strconv.Atoi(string(point["benchmark_id"])); err != nil {
-		return r, fmt.Errorf("point: benchmark_id: %w", err)
+	if r.id, err = integerText(point["benchmark_id"]); err != nil {
+		return r, d.broken(firstPart(point["benchmark_id"], r.point), path+".point.benchmark_id", err)
 	}
 	return r, nil
 }
@@ -86,10 +117,10 @@ func seedRegimes(docs []*Document) (map[int]map[int]json.RawMessage, error) {
 	regimes := map[int]map[int]json.RawMessage{}
 	for _, d := range docs {
 		of := map[int]json.RawMessage{}
-		for i, raw := range d.results {
-			row, err := newRowText(raw)
+		for i := range d.results {
+			row, err := d.row(i)
 			if err != nil {
-				return nil, fmt.Errorf("artifact: %q: results[%d]: %w", d.Path, i, err)
+				return nil, err
 			}
 			of[row.id] = row.regime
 		}

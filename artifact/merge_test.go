@@ -3,6 +3,7 @@ package artifact
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -181,15 +182,33 @@ func TestMergeDegradedEngine(t *testing.T) {
 
 // A number beyond 2^53 survives reading, merging and writing digit for digit.
 func TestMergeKeepsDigits(t *testing.T) {
+	const large, huge = "9007199254740993", "-123456789012345678901234567890123456789012345678901234567890"
+	own := map[string]any{"processes": []any{}, "points": []any{}, "engine_host": map[string]any{"ticks": json.Number(huge)}}
 	paths := written(t, run(t, 2))
 	for _, path := range paths {
-		edit(t, path, func(d map[string]any) { at(d, "limits")["num_gpu_blocks"] = json.Number("9007199254740993") })
+		edit(t, path, func(d map[string]any) {
+			at(d, "limits")["num_gpu_blocks"] = json.Number(large)
+			at(d, "engine")["later"] = json.Number(huge)
+			at(d, "warmup_evidence", "records", 0)["requested_shape"] = json.Number(huge)
+			d["later"], d["fpmrun"] = []any{json.Number(huge), json.Number("1e+2"), json.Number("-0.10")}, own
+		})
 	}
 	merged, err := mergeFiles(t, paths)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := sprint(at(asTree(t, merged), "limits")["num_gpu_blocks"]); got != "9007199254740993" {
-		t.Errorf("got %s", got)
+	path := filepath.Join(t.TempDir(), "merged.json")
+	if err := WriteFile(path, merged); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := asTree(t, json.RawMessage(text))
+	got := sprint(at(doc, "limits")["num_gpu_blocks"], at(doc, "engine")["later"], doc["later"], at(doc, "fpmrun", "0", "engine_host")["ticks"],
+		at(doc, "fpmrun", "1", "engine_host")["ticks"], at(doc, "rank_warmup_evidence", "1", "records", 0)["requested_shape"])
+	if want := sprint(large, huge, "["+huge+" 1e+2 -0.10]", huge, huge, huge); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

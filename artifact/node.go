@@ -59,7 +59,7 @@ func (n node) get(key string) node {
 func (n node) optional(key string) node {
 	object, _ := n.value.(map[string]any)
 	value, ok := object[key]
-	return node{path: n.path + "." + key, value: value, ok: ok, found: n.found}
+	return node{path: n.path + memberPath(key), value: value, ok: ok, found: n.found}
 }
 
 func (n node) isObject() bool { _, ok := n.value.(map[string]any); return ok && n.ok }
@@ -77,7 +77,7 @@ func (n node) object(keys ...string) bool {
 	}
 	for _, k := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(keys, k) {
-			n.found.add(n.path+"."+k, "unknown key; known are %s", strings.Join(keys, ", "))
+			n.found.add(n.path+memberPath(k), "unknown key; known are %s", strings.Join(keys, ", "))
 		}
 	}
 	return true

@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,13 +28,13 @@ func (d *Document) hostEvidence() (map[int][]PointEvidence, any, error) {
 	}
 	ranks := map[string]block{}
 	if d.Type() == "merged" {
-		if err := json.Unmarshal(own, &ranks); err != nil {
-			return nil, nil, fmt.Errorf("artifact: %q: fpmrun: %w", d.Path, err)
+		if err := d.decode(own, "$.fpmrun", &ranks); err != nil {
+			return nil, nil, err
 		}
 	} else {
 		var b block
-		if err := json.Unmarshal(own, &b); err != nil {
-			return nil, nil, fmt.Errorf("artifact: %q: fpmrun: %w", d.Path, err)
+		if err := d.decode(own, "$.fpmrun", &b); err != nil {
+			return nil, nil, err
 		}
 		ranks[strconv.Itoa(d.rank())] = b
 	}
@@ -42,12 +43,12 @@ func (d *Document) hostEvidence() (map[int][]PointEvidence, any, error) {
 	for name, b := range ranks {
 		rank, err := strconv.Atoi(name)
 		if err != nil {
-			return nil, nil, fmt.Errorf("artifact: %q: fpmrun: rank %q is no number", d.Path, name)
+			return nil, nil, d.broken(own, "$.fpmrun"+memberPath(name), errors.New("the key is no rank"))
 		}
 		points[rank] = b.Points
 		if b.EngineHost != nil {
 			if hosts[name], err = decodeTree(b.EngineHost); err != nil {
-				return nil, nil, fmt.Errorf("artifact: %q: fpmrun: engine_host: %w", d.Path, err)
+				return nil, nil, fmt.Errorf("artifact: %q: engine_host of rank %s: %w", d.Path, name, err)
 			}
 		}
 	}

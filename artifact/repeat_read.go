@@ -1,21 +1,31 @@
 package artifact
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 )
 
-// ReadRepeat reads a document about several launches.
+// ReadRepeat reads a document about several launches. The error is ErrNotReady when the text ends too early, and a JSONError when it is no such document.
 func ReadRepeat(path string) (*Repeat, error) {
 	text, err := ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	return ParseRepeat(path, text)
+}
+
+// ParseRepeat is ReadRepeat for text that is in memory; path only names it.
+func ParseRepeat(path string, text []byte) (*Repeat, error) {
 	var r Repeat
-	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, fmt.Errorf("artifact: %q: %w", path, err)
+	bad := verify(text)
+	if bad == nil {
+		if bad = decodeTyped(text, &r); bad != nil {
+			bad.Path = "$" + bad.Path
+		}
+	}
+	if bad != nil {
+		return nil, inFile(bad, path)
 	}
 	if r.Schema != RepeatSchema || r.SchemaVersion != 1 {
 		return nil, fmt.Errorf("artifact: %q: schema %q version %d, want %s version 1", path, r.Schema, r.SchemaVersion, RepeatSchema)

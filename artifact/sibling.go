@@ -50,15 +50,15 @@ func (d *Document) Sibling(path string, text []byte) (s *Document, own bool, err
 	short := make([]byte, 0, len(text)-len(shared)+len(nothing))
 	short = append(append(append(short, text[:at]...), nothing...), text[at+len(shared):]...)
 	s, err = ParseDocument(path, short)
-	if err != nil {
-		return nil, false, err
+	if err == nil {
+		if found := s.members[groupsKey]; found != nil && &found[0] == &short[at] {
+			s.members[groupsKey], s.groups, s.groupTexts = shared, d.groups, d.groupTexts
+			s.twin, s.left = d, gap{at: at, bytes: len(shared) - len(nothing)}
+			return s, true, nil
+		}
 	}
-	if found := s.members[groupsKey]; found == nil || &found[0] != &short[at] { // the text stood somewhere else
-		s, err = ParseDocument(path, text)
-		return s, false, err
-	}
-	s.members[groupsKey], s.groups, s.groupTexts = shared, d.groups, d.groupTexts
-	return s, true, nil
+	s, err = ParseDocument(path, text) // the text stood somewhere else, or something is wrong, whose place is to be that in the file
+	return s, false, err
 }
 
 const groupsKey = "iteration_groups"

@@ -39,7 +39,7 @@ func Summarize(groups []Group) []Summary {
 			}
 		}
 		if g.WallTime > 0 {
-			s.TokensPerSec = Float(float64(s.NewTokens*len(g.RankResults)) / float64(g.WallTime))
+			s.TokensPerSec = Float(float64(s.NewTokens) * float64(len(g.RankResults)) / float64(g.WallTime))
 		}
 		rows[i] = s
 	}

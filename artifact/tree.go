@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -56,9 +55,12 @@ func (d *treeDecoder) value(depth int) (any, error) {
 		return false, d.word("false")
 	case 'n':
 		return nil, d.word("null")
-	default:
-		return d.number()
 	}
+	begin := d.pos
+	if err := d.number(); err != nil {
+		return nil, err
+	}
+	return json.Number(d.text[begin:d.pos]), nil
 }
 
 func (d *treeDecoder) objectTree(depth int) (any, error) {
@@ -154,49 +156,4 @@ func unquote(raw []byte) (string, error) {
 	var s string
 	err := json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &s)
 	return s, err
-}
-
-// word consumes a literal.
-func (d *treeDecoder) word(want string) error {
-	if end := d.pos + len(want); end <= len(d.text) && string(d.text[d.pos:end]) == want {
-		d.pos = end
-		return nil
-	}
-	return fmt.Errorf("want %s", want)
-}
-
-// number consumes a number: an optional sign, digits without a leading zero, a fraction, an exponent.
-func (d *treeDecoder) number() (any, error) {
-	begin := d.pos
-	digits := func() bool {
-		from := d.pos
-		for d.pos < len(d.text) && d.text[d.pos] >= '0' && d.text[d.pos] <= '9' {
-			d.pos++
-		}
-		return d.pos > from
-	}
-	at := func(c byte) bool {
-		if d.pos < len(d.text) && d.text[d.pos] == c {
-			d.pos++
-			return true
-		}
-		return false
-	}
-	at('-')
-	ok := at('0') || digits()
-	if ok && at('.') {
-		ok = digits()
-	}
-	if ok && (at('e') || at('E')) {
-		_ = at('+') || at('-')
-		ok = digits()
-	}
-	switch {
-	case ok:
-		return json.Number(d.text[begin:d.pos]), nil
-	case d.pos == len(d.text):
-		return nil, errCut
-	default:
-		return nil, fmt.Errorf("want a value, got %s", strconv.QuoteRune(rune(d.text[d.pos])))
-	}
 }

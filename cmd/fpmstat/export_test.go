@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -50,6 +51,29 @@ func TestExportColumns(t *testing.T) {
 	rows, err := parquet.Read[artifact.RawSample](bytes.NewReader(file.Bytes()), int64(file.Len()))
 	if err != nil || len(rows) != 2 || rows[0].WallTime != 0.25 || *rows[0].SampleIndex != 4 || *rows[0].RuntimeMode != "FULL" || !rows[0].Used || rows[1].SampleIndex != nil || rows[1].RunID != "b" {
 		t.Errorf("%v: %+v", err, rows)
+	}
+}
+
+// Integers beyond the precision of a float keep their digits in both formats.
+func TestExportKeepsDigits(t *testing.T) {
+	const large = 9007199254740993
+	for _, format := range []string{"csv", "parquet"} {
+		var file bytes.Buffer
+		out, err := newTable(format, &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(out.row(&artifact.RawSample{KVTokens: large}), out.close()); err != nil {
+			t.Fatal(err)
+		}
+		kept := strings.Contains(file.String(), ",9007199254740993,")
+		if format == "parquet" {
+			rows, err := parquet.Read[artifact.RawSample](bytes.NewReader(file.Bytes()), int64(file.Len()))
+			kept = err == nil && len(rows) == 1 && rows[0].KVTokens == large
+		}
+		if !kept {
+			t.Errorf("%s lost digits", format)
+		}
 	}
 }
 
