@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -56,7 +55,8 @@ func ReadDocument(path string) (*Document, error) {
 
 // ParseDocument is ReadDocument for text that is in memory; path only names it.
 func ParseDocument(path string, text []byte) (*Document, error) {
-	if len(strings.TrimSpace(string(text[:min(len(text), 64)]))) == 0 {
+	begin := scanner{text: text}
+	if begin.space(); begin.pos == len(text) {
 		return nil, fmt.Errorf("%w: %q is empty", ErrNotReady, path)
 	}
 	if err := verify(text); err != nil {
@@ -119,9 +119,11 @@ func within(text, part []byte) int { return cap(text) - cap(part) }
 func (d *Document) member(found *violations) node { return root(d.head, found) }
 
 // Type is the artifact_type, or the schema of a sidecar, or "".
-func (d *Document) Type() string {
+func (d *Document) Type() string { return documentType(d.head) }
+
+func documentType(head map[string]any) string {
 	for _, key := range []string{"artifact_type", "schema"} {
-		if s, ok := d.head[key].(string); ok {
+		if s, ok := head[key].(string); ok {
 			return s
 		}
 	}

@@ -161,7 +161,7 @@ func TestWrongTypeHasPosition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = d.Summary()
+		_, err = d.Observe()
 		var place *JSONError
 		if !errors.As(err, &place) || place.Path != c.path || place.Offset != int64(at) || place.Err.Error() != c.want {
 			t.Errorf("%v\nwant %s: byte %d: %s", err, c.path, at, c.want)

@@ -120,8 +120,11 @@ func TestEvidenceCase11Integers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := whole.Summary()
-	if shown, _ := json.Marshal(rows); err != nil || !strings.Contains(string(shown), `"kv_tokens":`+sprint(large)+",") {
+	overview, err := ReadOverview(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, _ := json.Marshal(overview.Points); err != nil || !strings.Contains(string(shown), `"kv_tokens":`+sprint(large)+",") {
 		t.Errorf("shown as %s (%v)", shown, err)
 	}
 	samples := 0

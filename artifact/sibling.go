@@ -82,31 +82,60 @@ func ReadFile(path string) ([]byte, error) { return readFile(path, nil) }
 
 // readFile is ReadFile into memory that is there already, when it is large enough.
 func readFile(path string, spare []byte) ([]byte, error) {
-	f, err := os.Open(path)
+	in, err := openText(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	var in io.Reader = f
-	if strings.HasSuffix(path, ".zst") {
-		z, err := zstd.NewReader(f)
-		if err != nil {
-			return nil, fmt.Errorf("artifact: read %q: %w", path, err)
-		}
-		defer z.Close()
-		in = z
-	}
-	if need := int(min(info.Size(), 1<<40)) + bytes.MinRead; cap(spare) < need {
+	defer in.Close()
+	if need := int(min(in.size, 1<<40)) + bytes.MinRead; cap(spare) < need {
 		spare = make([]byte, 0, need)
 	}
 	text := bytes.NewBuffer(spare)
 	_, err = text.ReadFrom(in)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%q ends at byte %d inside its compressed data", path, info.Size())
-	}
 	return text.Bytes(), err
+}
+
+// textFile reads the text of a file, plain or zstd-compressed (".zst").
+type textFile struct {
+	io.Reader
+	name   string
+	size   int64 // of the file
+	file   *os.File
+	packed *zstd.Decoder // nil when it is plain
+}
+
+func openText(path string) (*textFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	in := &textFile{Reader: f, name: path, size: info.Size(), file: f}
+	if strings.HasSuffix(path, ".zst") {
+		if in.packed, err = zstd.NewReader(f); err != nil {
+			return nil, errors.Join(fmt.Errorf("artifact: read %q: %w", path, err), f.Close())
+		}
+		in.Reader = in.packed
+	}
+	return in, nil
+}
+
+// Read implements io.Reader.
+func (f *textFile) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%q ends at byte %d inside its compressed data", f.name, f.size)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (f *textFile) Close() error {
+	if f.packed != nil {
+		f.packed.Close()
+	}
+	return f.file.Close()
 }

@@ -24,26 +24,30 @@ type Summary struct {
 // Summarize is the short form of groups in their order.
 func Summarize(groups []Group) []Summary {
 	rows := make([]Summary, len(groups))
-	for i, g := range groups {
-		s := Summary{BenchmarkID: g.BenchmarkID, PointType: g.Point.PointType, BatchSize: g.Point.BatchSize, NewTokens: g.Point.TotalPrefillTokens,
-			KVTokens: g.Point.TotalKVReadTokens, Mode: "unknown", WallTime: g.WallTime, Fastest: g.WallTime, Reasons: g.Point.SampleReasons}
-		if s.PointType == Decode {
-			s.NewTokens = s.BatchSize
-		}
-		for _, r := range g.RankResults {
-			for _, f := range r.FPMs {
-				s.Fastest = min(s.Fastest, f.WallTime)
-				if f.WallTime == g.WallTime {
-					s.observe(f.Measurement)
-				}
-			}
-		}
-		if g.WallTime > 0 {
-			s.TokensPerSec = Float(float64(s.NewTokens) * float64(len(g.RankResults)) / float64(g.WallTime))
-		}
-		rows[i] = s
+	for i := range groups {
+		rows[i] = groups[i].summary()
 	}
 	return rows
+}
+
+func (g *Group) summary() Summary {
+	s := Summary{BenchmarkID: g.BenchmarkID, PointType: g.Point.PointType, BatchSize: g.Point.BatchSize, NewTokens: g.Point.TotalPrefillTokens,
+		KVTokens: g.Point.TotalKVReadTokens, Mode: "unknown", WallTime: g.WallTime, Fastest: g.WallTime, Reasons: g.Point.SampleReasons}
+	if s.PointType == Decode {
+		s.NewTokens = s.BatchSize
+	}
+	for _, r := range g.RankResults {
+		for _, f := range r.FPMs {
+			s.Fastest = min(s.Fastest, f.WallTime)
+			if f.WallTime == g.WallTime {
+				s.observe(f.Measurement)
+			}
+		}
+	}
+	if g.WallTime > 0 {
+		s.TokensPerSec = Float(float64(s.NewTokens) * float64(len(g.RankResults)) / float64(g.WallTime))
+	}
+	return s
 }
 
 // observe takes the evidence of the slowest rank.
@@ -61,23 +65,13 @@ func (s *Summary) observe(e *Evidence) {
 	}
 }
 
-// Summary reads the groups of a document.
-func (d *Document) Summary() ([]Summary, error) {
-	groups := make([]Group, len(d.groups))
-	for i := range d.groups {
-		g, err := d.group(i)
-		if err != nil {
-			return nil, err
-		}
-		groups[i] = *g
-	}
-	return Summarize(groups), nil
-}
-
 // Title describes a document's run in one line.
-func (d *Document) Title() string {
+func (d *Document) Title() string { return title(d.head) }
+
+// title describes the run of a document of which some members are decoded.
+func title(head map[string]any) string {
 	text := func(keys ...string) string {
-		var v any = d.head
+		var v any = head
 		for _, key := range keys {
 			object, _ := v.(map[string]any)
 			v = object[key]
@@ -91,7 +85,7 @@ func (d *Document) Title() string {
 		return fmt.Sprint(v)
 	}
 	size := text("dp", "size")
-	if d.Type() == "merged" {
+	if documentType(head) == "merged" {
 		size = text("dp", "global_size")
 	}
 	return fmt.Sprintf("%s on %s, mode %s, DP %s, %s, run %s", text("engine", "model", "model"), text("engine", "versions", "engine"),

@@ -18,10 +18,10 @@ func decodeTyped(text []byte, v any) *JSONError {
 		return &JSONError{Err: err}
 	}
 	// Its offset is behind a literal's last byte, or behind the first one of a list or an object.
-	path, begin := pathAt(text, int(wrong.Offset)-1)
+	open, begin := pathAt(text, int(wrong.Offset)-1)
 	s := scanner{text: text, pos: begin}
 	raw, _ := s.value() // verified
-	return &JSONError{Path: path, Offset: int64(begin), Err: fmt.Errorf("want %s, got %s", wanted(wrong.Type), describe(json.RawMessage(raw)))}
+	return &JSONError{Path: pathOf(open), Offset: int64(begin), Err: fmt.Errorf("want %s, got %s", wanted(wrong.Type), describe(json.RawMessage(raw)))}
 }
 
 // wanted names what a Go type holds.

@@ -32,6 +32,7 @@ func (e *JSONError) at() string { return fmt.Sprintf("byte %d: %v", e.Offset, e.
 type verifier struct {
 	scanner
 	keys [][]byte // unescaped, of the objects that are open, the innermost one's last
+	part bool     // more text follows, which a number at the end of this one may go on in
 }
 
 // manyKeys is from how many members on an object's keys are looked up instead of compared.
@@ -49,8 +50,8 @@ func verify(text []byte) *JSONError {
 	if err == nil {
 		return nil
 	}
-	path, _ := pathAt(text, v.pos)
-	return &JSONError{Path: "$" + path, Offset: int64(v.pos), Err: err}
+	open, _ := pathAt(text, v.pos)
+	return &JSONError{Path: "$" + pathOf(open), Offset: int64(v.pos), Err: err}
 }
 
 func (v *verifier) value(depth int) error {
@@ -230,6 +231,9 @@ func (v *verifier) escape() error {
 // inRange checks the number from begin to here.
 func (v *verifier) inRange(begin int) error {
 	raw := v.text[begin:v.pos]
+	if v.part && v.pos == len(v.text) {
+		return errCut
+	}
 	const digits = 300 // of a number without an exponent that is in range, whatever they are
 	if len(raw) < digits && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0 {
 		return nil

@@ -17,10 +17,9 @@ type place struct {
 // longestPath is how many steps of a path are told.
 const longestPath = 32
 
-// pathAt is the JSON path, without the root's "$", of the innermost value that has begun at a byte of a text, which need not be JSON behind that byte, and
-// where the token begins that the byte is of.
-func pathAt(text []byte, offset int) (at string, begin int) {
-	var open []place
+// pathAt is the way to the innermost value that has begun at a byte of a text, which need not be JSON behind that byte, and where the token begins that the
+// byte is of.
+func pathAt(text []byte, offset int) (open []place, begin int) {
 	key := true // the next string is one
 	for s := (scanner{text: text[:min(offset+1, len(text))]}); s.next() != 0; {
 		begin = s.pos
@@ -48,6 +47,11 @@ func pathAt(text []byte, offset int) (at string, begin int) {
 			}
 		}
 	}
+	return open, begin
+}
+
+// pathOf is the JSON path, without the root's "$", of the innermost of the objects and lists that are open.
+func pathOf(open []place) string {
 	var path strings.Builder
 	for i, p := range open {
 		if i == longestPath {
@@ -61,7 +65,7 @@ func pathAt(text []byte, offset int) (at string, begin int) {
 			path.WriteString(p.key)
 		}
 	}
-	return path.String(), begin
+	return path.String()
 }
 
 // wholeKey is the path of the member whose key begins at a byte of a text, quoted as it stands where it is broken.

@@ -152,18 +152,11 @@ func measured(path string) (title string, rows []artifact.Summary, causes []stri
 		}
 		return j.Title(), j.Summary(), j.Causes(), nil
 	}
-	doc, err := artifact.ReadDocument(path)
+	o, err := artifact.ReadOverview(path)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	if kind := doc.Type(); kind != "rank" && kind != "merged" {
-		return "", nil, nil, fmt.Errorf("%q is no rank or merged document (%s)", path, kind)
-	}
-	if rows, err = doc.Summary(); err != nil {
-		return "", nil, nil, err
-	}
-	causes, err = doc.Causes()
-	return doc.Title(), rows, causes, err
+	return o.Title, o.Points, o.Causes, nil
 }
 
 func writeCSV(w io.Writer, rows []artifact.Summary) error {
