@@ -14,7 +14,7 @@ RACE := ./collective/... ./launcher/... ./rank/... ./artifact/... ./stream/... .
 # Under the race detector every exiting process sleeps a second unless told otherwise.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build run test packages test-slurm check check-kernels gpu-test vet unit race fuzz stress bench bench-peers bench-step clean FORCE
+.PHONY: build run test packages test-slurm check check-kernels gpu-test vet unit race fuzz schema stress bench bench-peers bench-step clean FORCE
 
 build: $(PROGRAMS:%=bin/%)
 
@@ -68,6 +68,10 @@ race:
 # Every fuzz target, one after the other; `make fuzz FUZZTIME=10m` for long.
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)
+
+# The JSON Schemas of the documents, from the Go types.
+schema:
+	go test ./docs/schema -update
 
 # Minutes of what `make test` tries for seconds.
 stress: build
