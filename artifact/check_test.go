@@ -135,6 +135,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"artifact_type":"rank","results":[{}],"iteration_groups":[{}]}`))
 	f.Add([]byte(`{"artifact_type":"merged","dp":{"global_size":2}}`))
 	f.Add([]byte(`{"schema":"dynamo.fpm.benchmark_worker_probe"}`))
+	f.Add([]byte(`{"schema":"fpmrun.repeat","schema_version":1,"launches":[{"run_id":"a"}],"points":[{"wall_times":[null,1e308,1e308],"mean":1.0,"cv":null}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := ParseDocument("fuzz.json", text)
 		if err != nil {
@@ -145,6 +146,7 @@ func FuzzDocument(f *testing.F) {
 				t.Fatalf("accepted: %s", text)
 			}
 		}
+		_ = d.checkRepeat() // a short one may be good
 		if _, err := Merge([]*Document{d}, "out.json"); err == nil && len(text) < 200 {
 			t.Fatalf("merged: %s", text)
 		}

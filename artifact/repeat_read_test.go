@@ -2,10 +2,14 @@ package artifact
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestRepeatDocument(t *testing.T) {
@@ -63,4 +67,28 @@ func TestRepeatDocument(t *testing.T) {
 	if _, err := ReadRepeat(path); err == nil || !strings.Contains(err.Error(), `schema "other"`) {
 		t.Errorf("another schema: %v", err)
 	}
+}
+
+// Whatever is read as a document about several launches can be shown, and reads back as it was.
+func FuzzRepeat(f *testing.F) {
+	f.Add([]byte(`{"schema":"fpmrun.repeat","schema_version":1,"asked_launches":2,"order":"abba","stop_reason":"enough","launches":[{"run_id":"a","order":"a","path":"x"}],` +
+		`"points":[{"point_key":"k","point_type":"decode","batch_size":2,"wall_times":[0.5,null],"mean":0.5,"cv":null}]}`))
+	f.Add([]byte(`{"schema":"fpmrun.repeat","schema_version":1,"points":[{"wall_times":null,"cv":-0.0}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := ParseRepeat("repeat.json", text)
+		if err != nil {
+			return
+		}
+		if err := r.WriteTable(io.Discard); err != nil || r.Title() == "" {
+			t.Fatal(err)
+		}
+		again, err := encode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ParseRepeat("repeat.json", again)
+		if err != nil || !cmp.Equal(r, back, cmpopts.IgnoreUnexported(Repeat{})) {
+			t.Fatalf("%s (%v)", again, err)
+		}
+	})
 }

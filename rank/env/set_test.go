@@ -123,3 +123,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A duration that is accepted is not negative and, written by Go, means the same.
+func FuzzDuration(f *testing.F) {
+	for _, v := range []string{"90s", "1h30m", "0.5", "1e9", "-1", "-0s", "1e400", "NaN", "Inf", "9223372036.9", "1e-9"} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		d, err := ParseDuration(v)
+		if err != nil {
+			return
+		}
+		if again, err := ParseDuration(d.String()); d < 0 || err != nil || again != d {
+			t.Fatalf("%q is %v, which is %v (%v)", v, d, again, err)
+		}
+	})
+}
