@@ -39,11 +39,11 @@ func CheckFiles(paths []string) []Report {
 	return reports
 }
 
-func checkFile(path string) Report {
+func checkFile(path string) (r Report) {
 	if IsJournal(path) {
 		return checkJournal(path)
 	}
-	r := Report{Path: path}
+	r = Report{Path: path}
 	doc, err := ReadDocument(path)
 	if err != nil {
 		r.NotReady = errors.Is(err, ErrNotReady)
@@ -51,6 +51,7 @@ func checkFile(path string) Report {
 		return r
 	}
 	r.doc = doc
+	defer func() { r.checkName() }()
 	switch kind := doc.Type(); kind {
 	case "rank":
 		r.Kind, r.Violations = "rank", doc.checkRank()
@@ -257,42 +258,5 @@ func checkView(n node) {
 	complete := probe.get("coverage").get("complete").bool()
 	if n.optional("resolution").value == "worker_probe" && !complete {
 		n.get("resolution").fail("worker_probe needs complete coverage")
-	}
-}
-
-// checkSet checks rank documents of one run against each other.
-func checkSet(reports []*Report) {
-	docs := make([]*Document, len(reports))
-	for i, r := range reports {
-		docs[i] = r.doc
-	}
-	first := reports[0]
-	fail := func(r *Report, format string, args ...any) {
-		r.Violations = append(r.Violations, Violation{Path: "$", Message: fmt.Sprintf(format, args...)})
-	}
-	sorted, err := byRank(docs)
-	if err == nil {
-		err = agree(sorted)
-	}
-	if err == nil {
-		_, _, err = mergeEngines(sorted)
-	}
-	if err != nil {
-		fail(first, "%v", err)
-		return
-	}
-	var found violations
-	size := sorted[0].dpSize(&found)
-	for rank := range size {
-		if rank >= len(sorted) || sorted[rank].rank() != rank {
-			fail(first, "rank %d of %d is not among the files", rank, size)
-			return
-		}
-	}
-	rules := newGroupRules(sorted[0], false, &found)
-	rules.size = size
-	rules.groups(sorted[0], &found)
-	for _, r := range reports {
-		r.Violations = append(r.Violations, r.doc.against(sorted[0], rules)...)
 	}
 }

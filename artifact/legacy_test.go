@@ -280,20 +280,22 @@ func TestCoordinateOnce(t *testing.T) {
 		at      coordinate
 		regimes [2]string
 		clamped [2]bool
+		labels  [2]string
 		want    bool
 	}{
-		{"decode twice", coordinate{Decode, 2, 0, 64}, [2]string{RegimeLegacy, RegimeLegacy}, [2]bool{}, true},
-		{"decode, one clamped", coordinate{Decode, 2, 0, 64}, [2]string{RegimeLegacy, RegimeLegacy}, [2]bool{false, true}, false},
-		{"decode, both clamped", coordinate{Decode, 2, 0, 64}, [2]string{RegimeLegacy, RegimeLegacy}, [2]bool{true, true}, false},
-		{"prefill without KV, both ways", coordinate{Prefill, 2, 8, 0}, [2]string{RegimeNotApplicable, RegimeRealPrefix}, [2]bool{}, false},
-		{"prefill without KV twice", coordinate{Prefill, 2, 8, 0}, [2]string{RegimeNotApplicable, RegimeNotApplicable}, [2]bool{}, true},
-		{"prefill with KV, both ways", coordinate{Prefill, 2, 8, 32}, [2]string{RegimeFakePrefix, RegimeRealPrefix}, [2]bool{}, true},
+		{"decode twice", coordinate{Decode, 2, 0, 64}, [2]string{RegimeLegacy, RegimeLegacy}, [2]bool{}, [2]string{}, true},
+		{"decode, one clamped", coordinate{Decode, 2, 0, 64}, [2]string{RegimeLegacy, RegimeLegacy}, [2]bool{false, true}, [2]string{}, false},
+		{"decode, both clamped", coordinate{Decode, 2, 0, 64}, [2]string{RegimeLegacy, RegimeLegacy}, [2]bool{true, true}, [2]string{}, false},
+		{"prefill without KV, both ways", coordinate{Prefill, 2, 8, 0}, [2]string{RegimeNotApplicable, RegimeRealPrefix}, [2]bool{}, [2]string{}, false},
+		{"prefill without KV twice", coordinate{Prefill, 2, 8, 0}, [2]string{RegimeNotApplicable, RegimeNotApplicable}, [2]bool{}, [2]string{}, true},
+		{"prefill with KV, both ways", coordinate{Prefill, 2, 8, 32}, [2]string{RegimeFakePrefix, RegimeRealPrefix}, [2]bool{}, [2]string{}, true},
+		{"prefill without KV, both ways, otherwise labelled", coordinate{Prefill, 2, 8, 0}, [2]string{RegimeNotApplicable, RegimeRealPrefix}, [2]bool{}, [2]string{"NONE", "FULL"}, true},
 	} {
 		var found violations
 		rules := regimeRules{rows: map[coordinate][]seenRow{}}
 		n := root(map[string]any{}, &found)
 		for i := range 2 {
-			rules.once(n, c.at, seenRow{i + 1, c.regimes[i], c.clamped[i]})
+			rules.once(n, c.at, seenRow{i + 1, c.regimes[i], c.labels[i], c.clamped[i]})
 		}
 		if (len(found) > 0) != c.want {
 			t.Errorf("%s: %v", c.name, found)

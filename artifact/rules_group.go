@@ -18,6 +18,7 @@ type groupRules struct {
 	ledgers     map[int][]ledgerRecord // of the ranks whose ledger is loaded and recorded
 	unavailable map[int]bool           // ranks whose loaded ledger is unavailable
 	order       map[int]int            // benchmark_id -> position in results; nil when unknown
+	at          map[int]int            // the other way round
 
 	ids         map[int]bool
 	lastForward map[int]int           // rank -> forward_index of its last sample
@@ -184,6 +185,7 @@ func (g *groupRules) fpm(n, point node, id, rank int, key string) float64 {
 	}
 	if g.strict {
 		checkScheduled(n.get("scheduled_requests"), point)
+		checkRecord(n)
 	}
 	evidence := n.optional("benchmark_measurement")
 	switch {

@@ -101,7 +101,9 @@ func (d *Document) strictEnvelope(doc node, expected int) {
 		timing.fail("want 0 <= measured_iteration_seconds <= benchmark_elapsed_seconds, got %v and %v", measured, elapsed)
 	}
 	for _, key := range []string{"limits", "cudagraph", "recurrent_state", "config"} {
-		doc.get(key).object()
+		if block := doc.get(key); block.object() && len(block.value.(map[string]any)) == 0 {
+			block.fail("empty: readers cannot tell what was compared")
+		}
 	}
 	if engine := doc.optional("engine"); engine.isObject() {
 		if !engine.optional("capture_error").ok {
@@ -117,9 +119,13 @@ func (d *Document) kvWarm(doc node) {
 	if !warm.ok || !warm.object() {
 		return
 	}
-	enabled := warm.get("enabled").bool()
+	enabled, eligible := warm.get("enabled").bool(), false
+	if said := warm.optional("warm_eligible"); !said.isNull() {
+		if eligible = said.bool(); !eligible {
+			enabled = true // whether or not it is: what is said to be ineligible needs a reason
+		}
+	}
 	reason := warm.optional("skip_reason")
-	eligible, _ := warm.optional("warm_eligible").value.(bool)
 	if enabled && !eligible && (reason.isNull() || reason.text() == "") {
 		warm.fail("a warm-up that is not eligible needs a skip_reason")
 	}

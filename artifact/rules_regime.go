@@ -20,6 +20,7 @@ type coordinate struct {
 type seenRow struct {
 	id      int
 	regime  string
+	labels  string // what else is said of the point
 	clamped bool
 }
 
@@ -53,7 +54,28 @@ func (g *regimeRules) row(n node) {
 	at.kv, _ = quiet.optional("total_kv_read_tokens").int()
 	id, _ := quiet.optional("benchmark_id").int()
 	g.phase(n.get("kv_seed_regime"), regime, at)
-	g.once(point, at, seenRow{id, regime, slices.Contains(list, any(ReasonContextClamped))})
+	g.once(point, at, seenRow{id, regime, labels(quiet), slices.Contains(list, any(ReasonContextClamped))})
+}
+
+// labels is what is said of a point beside its id and how it came by its KV.
+func labels(point node) string {
+	kept := map[string]any{}
+	for _, key := range []string{"expected_cudagraph_mode", "expected_capture_size", "padding_tokens", "partition", "rows"} {
+		kept[key] = point.optional(key).value
+	}
+	var reasons []any
+	list, _ := point.optional("sample_reasons").value.([]any)
+	for _, reason := range list {
+		if reason != any(ReasonRealSeed) {
+			reasons = append(reasons, reason)
+		}
+	}
+	kept["sample_reasons"] = reasons
+	text, err := encode(kept)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // phase checks that a regime fits the point that has it.
@@ -77,10 +99,10 @@ func (g *regimeRules) phase(n node, regime string, at coordinate) {
 }
 
 // once checks that no other row stands at the same coordinate: readers refuse two, but for those whose contexts were clamped, and for a prefill
-// without KV that was also measured with real prefixes on.
+// without KV that was also measured with real prefixes on and is otherwise labelled the same.
 func (g *regimeRules) once(n node, at coordinate, row seenRow) {
 	for _, other := range g.rows[at] {
-		natural := at.kind == Prefill && at.kv == 0 && row.regime != other.regime &&
+		natural := at.kind == Prefill && at.kv == 0 && row.regime != other.regime && row.labels == other.labels &&
 			slices.Contains([]string{row.regime, other.regime}, RegimeNotApplicable) && slices.Contains([]string{row.regime, other.regime}, RegimeRealPrefix)
 		if !row.clamped && !other.clamped && !natural {
 			n.fail("measures the coordinate of benchmark_id %d again (batch_size %d, total_prefill_tokens %d, total_kv_read_tokens %d); known readers refuse the document", other.id, at.batch, at.fresh, at.kv)

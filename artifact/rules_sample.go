@@ -44,6 +44,7 @@ func (g *groupRules) measurement(n, retained node, id, rank int, key string, wal
 	checkEstimate(n.get("estimate"), walls, expected, wall, g.strict)
 	if g.contract {
 		g.warmupReference(preparation, rank, first)
+		g.warmupsAfter(preparation, rank, id)
 	}
 }
 
@@ -223,6 +224,30 @@ func (g *groupRules) warmupReference(preparation node, rank, firstForward int) {
 	}
 	if n != count {
 		reference.fail("want the %d records made before this point, got %d", count, n)
+	}
+}
+
+// warmupsAfter checks that what was prepared after the point before this one also began after that point's last forward.
+func (g *groupRules) warmupsAfter(preparation node, rank, id int) {
+	before, _ := preparation.optional("completed_points_before").int()
+	if !g.strict || g.order == nil || before < 1 || g.order[id] != before {
+		return
+	}
+	if g.at == nil {
+		g.at = make(map[int]int, len(g.order))
+		for id, at := range g.order {
+			g.at[at] = id
+		}
+	}
+	forwards := g.forwards[rank][g.at[before-1]]
+	if len(forwards) == 0 {
+		return
+	}
+	last := forwards[len(forwards)-1]
+	for i, r := range g.ledgers[rank] {
+		if r.before == before && r.start >= 0 && r.start <= last {
+			preparation.get("warmup_records_before").fail("record %d began at forward %d, but has %d completed points before it, of which the last ended with forward %d", i, r.start, before, last)
+		}
 	}
 }
 
