@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -23,7 +24,8 @@ func ParseAddress(s string) (string, error) {
 	if err != nil {
 		return "", wrong("is no address")
 	}
-	if host == "" || host == "*" {
+	_, literal := netip.ParseAddr(host)
+	if host == "" || host == "*" || strings.ContainsAny(host, "/ \t\r\n") || literal != nil && strings.ContainsAny(host, ":[]%") {
 		return "", wrong("names no host")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

@@ -43,10 +43,23 @@ func Read(path string) (*File, error) {
 // Parse reads a sweep. A key that there is not is an error.
 func Parse(text []byte) (*File, error) {
 	var f File
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	if err := decode(text, &f); err != nil {
+		return nil, err
 	}
 	return &f, f.validate()
+}
+
+// decode reads YAML. The library panics on some tagged scalars where a list belongs; that is an error of the text as any other.
+func decode(text []byte, f *File) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("YAML that cannot be read, such as a tag on what is no list (%v)", r)
+		}
+	}()
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(f); err != nil && !errors.Is(err, io.EOF) {
+		return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	return nil
 }
 
 // Limit is the budget as a duration; 0 is none.

@@ -27,6 +27,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a layout that is none", "output: o\npreset: {collectors: {gpus: [2], layouts: [ep]}}", "layouts: ep: want tp, pure_tp, tep, dep"},
 		{"what the preset sets", "output: o\nmatrix: {mode: [decode]}\npreset: {collectors: {gpus: [2]}}", "matrix: mode: the preset sets it"},
 		{"no preset", "output: o\npreset: {}", "preset: want collectors:"},
+		{"a tag on what is no list", "output: o\nexclude: !x y", "YAML that cannot be read, such as a tag on what is no list"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]byte(c.text))
