@@ -22,7 +22,7 @@ func ReadOverview(path string) (*Overview, error) {
 	if err != nil {
 		return nil, unread(err)
 	}
-	defer in.Close()
+	defer in.close()
 	return newWalker(in, path).overview()
 }
 

@@ -86,7 +86,7 @@ func readFile(path string, spare []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
+	defer in.close()
 	if need := int(min(in.size, 1<<40)) + bytes.MinRead; cap(spare) < need {
 		spare = make([]byte, 0, need)
 	}
@@ -132,10 +132,9 @@ func (f *textFile) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
-func (f *textFile) Close() error {
+func (f *textFile) close() {
 	if f.packed != nil {
 		f.packed.Close()
 	}
-	return f.file.Close()
+	f.file.Close()
 }

@@ -21,7 +21,7 @@ func decodeTyped(text []byte, v any) *JSONError {
 	open, begin := pathAt(text, int(wrong.Offset)-1)
 	s := scanner{text: text, pos: begin}
 	raw, _ := s.value() // verified
-	return &JSONError{Path: pathOf(open), Offset: int64(begin), Err: fmt.Errorf("want %s, got %s", wanted(wrong.Type), describe(json.RawMessage(raw)))}
+	return &JSONError{Path: pathOf(open), Offset: int64(begin), Err: fmt.Errorf("want %s, got %s", wanted(wrong.Type), describe(raw))}
 }
 
 // wanted names what a Go type holds.
