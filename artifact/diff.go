@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -64,14 +65,18 @@ type Pair struct {
 	Stands      bool     `json:"stands_out"` // far from the other points' ratios, with too few launches to tell
 	Differs     []string `json:"differs"`    // aspects
 	Causes      []string `json:"causes"`     // what stands out in the evidence of host and process, on either side
+
+	move float64 // of log times, less the levels of the launches
 }
 
 // Side is one side's times of a pair.
 type Side struct {
 	Launches int     `json:"launches"`
-	Times    []Float `json:"times"` // retained, one for each launch; with one launch, of the raw samples behind it
+	Times    []Float `json:"times"` // retained, one for each launch; with too few launches on either side, of the raw samples behind them
 	Median   Float   `json:"median"`
 	Spread   Float   `json:"spread"` // slowest minus fastest by median
+
+	timed []timed // the logarithms of Times above 0
 }
 
 // NewDiff compares launches. Every side needs one at least.
@@ -84,6 +89,12 @@ func NewDiff(before, after []*Observed) (*Diff, error) {
 			d.Notes = append(d.Notes, fmt.Sprintf("%s and %s are one launch (run %s): their times are not independent", at, o.Path, o.RunID))
 		}
 		seen[o.RunID] = o.Path
+	}
+	launch := map[*Observation]int{}
+	for i, o := range slices.Concat(before, after) {
+		for j := range o.Points {
+			launch[&o.Points[j]] = i
+		}
 	}
 	olds, order := byPair(before)
 	news, newOrder := byPair(after)
@@ -99,7 +110,7 @@ func NewDiff(before, after []*Observed) (*Diff, error) {
 			d.OnlyOld = append(d.OnlyOld, old[0].String())
 			continue
 		}
-		p := newPair(old, news[at])
+		p := newPair(old, news[at], launch)
 		name := fmt.Sprintf("%s/%d", at.key, at.nth)
 		points[name] = true
 		for _, aspect := range Aspects {
@@ -164,10 +175,11 @@ func byPair(launches []*Observed) (all map[pairAt][]*Observation, order []pairAt
 	return all, order
 }
 
-func newPair(old, fresh []*Observation) Pair {
-	o := old[0]
+// newPair compares a point's times at one rank. launch numbers the observations' launches.
+func newPair(old, fresh []*Observation, launch map[*Observation]int) Pair {
+	o, raw := old[0], min(len(old), len(fresh)) < enoughLaunches
 	p := Pair{BenchmarkID: o.Point.BenchmarkID, PointKey: o.Key, Nth: o.Nth, PointType: o.Point.PointType, BatchSize: o.Point.BatchSize,
-		NewTokens: o.Point.TotalPrefillTokens, KVTokens: o.Point.TotalKVReadTokens, DPRank: o.Rank, Old: newSide(old), New: newSide(fresh),
+		NewTokens: o.Point.TotalPrefillTokens, KVTokens: o.Point.TotalKVReadTokens, DPRank: o.Rank, Old: newSide(old, launch, raw), New: newSide(fresh, launch, raw),
 		Differs: []string{}, Causes: []string{}}
 	if p.PointType == Decode {
 		p.NewTokens = p.BatchSize
@@ -187,13 +199,20 @@ func newPair(old, fresh []*Observation) Pair {
 	return p
 }
 
-func newSide(seen []*Observation) Side {
+// newSide takes the retained times, or the raw samples behind them.
+func newSide(seen []*Observation, launch map[*Observation]int, raw bool) Side {
 	s := Side{Launches: len(seen)}
 	for _, o := range seen {
-		s.Times = append(s.Times, o.Wall)
-	}
-	if len(seen) == 1 {
-		s.Times = seen[0].Samples
+		times := []Float{o.Wall}
+		if raw {
+			times = o.Samples
+		}
+		for nth, t := range times {
+			s.Times = append(s.Times, t)
+			if t > 0 {
+				s.timed = append(s.timed, timed{launch: launch[o], nth: nth, log: math.Log(float64(t))})
+			}
+		}
 	}
 	sorted := slices.Sorted(slices.Values(s.Times))
 	s.Median = medianOf(sorted)
@@ -201,15 +220,6 @@ func newSide(seen []*Observation) Side {
 		s.Spread = (sorted[len(sorted)-1] - sorted[0]) / s.Median
 	}
 	return s
-}
-
-// medianOf is the middle of sorted numbers, or the mean of the two in the middle.
-func medianOf[F ~float64](sorted []F) F {
-	n := len(sorted)
-	if n%2 == 1 {
-		return sorted[n/2]
-	}
-	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
 // compareAspect compares one aspect's evidence of a pair: 0 identical, 1 unknown, 2 different, and then how. Several launches of a side may differ among

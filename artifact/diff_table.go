@@ -122,8 +122,15 @@ func (d *Diff) WriteText(out io.Writer, all bool) error {
 		fmt.Fprintf(&b, "all points: new/old %.3f (95 %% interval %.3f to %.3f), %d pairs of point and rank\n", s.Ratio, s.Low, s.High, len(d.Pairs))
 	}
 	if !d.Enough {
-		fmt.Fprintf(&b, "too few launches to tell: %d against %d, want %d on each side; a point is named only when it is far outside the noise of the others (%.1f %%) and the evidence of the host does not explain it\n",
-			len(d.Old), len(d.New), enoughLaunches, 100*d.Noise.Ratios)
+		fmt.Fprintf(&b, "too few launches to tell: %d against %d, want %d on each side\n", len(d.Old), len(d.New), enoughLaunches)
+	}
+	switch r := d.Noise.Smallest; {
+	case r == 0:
+		fmt.Fprintf(&b, "no point can be told from noise: with fewer launches that takes %d raw samples of a point on each side, and %d points\n", enoughSamples, enoughPoints)
+	case d.Enough:
+		fmt.Fprintf(&b, "in this noise half of the points would be named from new/old %.3g or %.3g on\n", r, 1/r)
+	default:
+		fmt.Fprintf(&b, "in this noise half of the points would stand out from new/old %.3g or %.3g on, unless the evidence of the host explains it\n", r, 1/r)
 	}
 	fmt.Fprintln(&b, d.Conclusion())
 	d.table(&b, all)

@@ -234,7 +234,7 @@ func (q *Qualification) grids(tables []map[string]*launchPoint) {
 		}
 	}
 	if len(logs) > 0 {
-		q.Subset = shift(logs)
+		q.Subset = medianShift(logs)
 	}
 }
 
@@ -305,4 +305,11 @@ func sameBut(texts []string, mark string) bool {
 		head, _, _ := strings.Cut(text, mark)
 		return head != first
 	})
+}
+
+// bulk is the standard deviation of a normal distribution that has the same median or 80 % quantile of absolute deviations as these, whichever is larger:
+// the median alone says nothing when half of the pairs agree exactly, and the quantile leaves a fifth of them to be outliers.
+func bulk(deviations []float64) float64 {
+	sorted := slices.Sorted(slices.Values(deviations))
+	return max(madToSigma*medianOf(sorted), sorted[len(sorted)*4/5]/1.2816)
 }
