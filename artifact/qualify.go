@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Qualification says how repeatable launches of one measurement are, and whether they are launches of one measurement at all.
@@ -34,6 +36,7 @@ type QualifiedLaunch struct {
 	RunID  string `json:"run_id"`
 	Grid   string `json:"grid"` // full, subset or other
 	Points int    `json:"points"`
+	Level  Float  `json:"level"` // median over its points of its time by the median of all launches; 1 with too few points
 }
 
 // QualifiedPoint is one coordinate over the launches.
@@ -48,13 +51,10 @@ type Outlier struct {
 	BenchmarkID int      `json:"benchmark_id"`
 	Point       string   `json:"point"`
 	WallTime    Float    `json:"wall_time"` // seconds, the slowest rank's
-	Ratio       Float    `json:"ratio"`     // by the median of all launches
+	Ratio       Float    `json:"ratio"`     // by the median of all launches, less the launch's level
 	Explained   bool     `json:"explained"`
 	Evidence    []string `json:"evidence"` // what in this launch's evidence explains it, and stands in no other launch's
 }
-
-// outlierSigmas is how far from the median an outlier is, in standard deviations of one launch over all points.
-const outlierSigmas = 3
 
 // launchPoint is one coordinate in one launch, all ranks together.
 type launchPoint struct {
@@ -141,38 +141,57 @@ func (o *Observed) launchPoints(repeat *Repeat, launch int) map[string]*launchPo
 	return found
 }
 
-// outliers finds the launches' times that are further from the coordinate's median than the limit and than the usual spread.
+// outliers finds how each launch as a whole was, and the times that are further than the limit from the coordinate's median, their launch's level taken off, and
+// further than noise explains: a normal quantile at familyError over all times, by Bonferroni, of the standard deviation of this point's times or of all
+// points' together, whichever is larger, from median absolute deviations as judge takes them.
 func (q *Qualification) outliers(tables []map[string]*launchPoint) {
-	var residuals []float64
-	medians := map[string]float64{}
-	for i := range q.Points {
-		p := &q.Points[i]
-		var walls []float64
-		for _, w := range p.WallTimes {
-			if w != nil && *w > 0 {
-				walls = append(walls, float64(*w))
+	usual := map[string]float64{}
+	for name, walls := range byPoint(tables, nil) {
+		usual[name] = medianOfAll(walls)
+	}
+	levels := make([]float64, len(tables))
+	for i, table := range tables {
+		var above []float64
+		for name, p := range table {
+			if p.wall > 0 {
+				above = append(above, math.Log(float64(p.wall))-usual[name])
 			}
 		}
+		if len(above) >= enoughPoints {
+			levels[i] = medianOfAll(above)
+		}
+		q.Launches[i].Level = Float(math.Exp(levels[i]))
+	}
+	middles, own := map[string]float64{}, map[string]float64{}
+	var residuals []float64
+	for name, walls := range byPoint(tables, levels) {
 		if len(walls) < 2 {
 			continue
 		}
-		median := medianOfAll(walls)
-		medians[fmt.Sprintf("%s/%d", p.PointKey, p.Nth)] = median
-		for _, w := range walls {
-			residuals = append(residuals, math.Abs(math.Log(w/median)))
+		n, varied := float64(len(walls)), deviations(walls)
+		for i := range varied {
+			varied[i] *= math.Sqrt(n / (n - 1)) // the median was fitted
 		}
+		middles[name], own[name] = medianOfAll(walls), madToSigma*medianOfAll(varied)
+		residuals = append(residuals, varied...)
 	}
 	if len(residuals) == 0 {
 		return
 	}
-	far := max(float64(q.Limit), outlierSigmas*bulk(residuals))
+	pooled := madToSigma * medianOfAll(residuals)
+	sigmas := distuv.UnitNormal.Quantile(1 - familyError/2/float64(len(residuals)))
 	for i, table := range tables {
 		for _, name := range slices.SortedFunc(maps.Keys(table), func(a, b string) int { return table[a].id - table[b].id }) {
-			p, median := table[name], medians[name]
-			if median == 0 || math.Abs(math.Log(float64(p.wall)/median)) <= far {
+			p := table[name]
+			middle, some := middles[name]
+			if !some || p.wall <= 0 {
 				continue
 			}
-			found := Outlier{Path: q.Launches[i].Path, BenchmarkID: p.id, Point: p.name, WallTime: p.wall, Ratio: Float(float64(p.wall) / median), Evidence: []string{}}
+			move := math.Log(float64(p.wall)) - levels[i] - middle
+			if math.Abs(move) <= max(float64(q.Limit), sigmas*max(pooled, own[name])) {
+				continue
+			}
+			found := Outlier{Path: q.Launches[i].Path, BenchmarkID: p.id, Point: p.name, WallTime: p.wall, Ratio: Float(math.Exp(move)), Evidence: []string{}}
 			found.Evidence = append(found.Evidence, p.causes...)
 			for j, other := range tables {
 				if o := other[name]; j != i && o != nil {
@@ -184,6 +203,24 @@ func (q *Qualification) outliers(tables []map[string]*launchPoint) {
 			q.Outliers = append(q.Outliers, found)
 		}
 	}
+}
+
+// byPoint is the log times of each point over the launches, less their levels if there are any.
+func byPoint(tables []map[string]*launchPoint, levels []float64) map[string][]float64 {
+	walls := map[string][]float64{}
+	for i, table := range tables {
+		for name, p := range table {
+			if p.wall <= 0 {
+				continue
+			}
+			wall := math.Log(float64(p.wall))
+			if levels != nil {
+				wall -= levels[i]
+			}
+			walls[name] = append(walls[name], wall)
+		}
+	}
+	return walls
 }
 
 // evidenceBeyond lists how p's inputs and dispatch differ from o's.
@@ -305,11 +342,4 @@ func sameBut(texts []string, mark string) bool {
 		head, _, _ := strings.Cut(text, mark)
 		return head != first
 	})
-}
-
-// bulk is the standard deviation of a normal distribution that has the same median or 80 % quantile of absolute deviations as these, whichever is larger:
-// the median alone says nothing when half of the pairs agree exactly, and the quantile leaves a fifth of them to be outliers.
-func bulk(deviations []float64) float64 {
-	sorted := slices.Sorted(slices.Values(deviations))
-	return max(madToSigma*medianOf(sorted), sorted[len(sorted)*4/5]/1.2816)
 }

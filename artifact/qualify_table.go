@@ -3,6 +3,7 @@ package artifact
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 )
@@ -26,6 +27,11 @@ func (q *Qualification) WriteText(out io.Writer, most int) error {
 	fmt.Fprintf(&b, "CV over %.4g %%: %d of %d points (%.1f %%)\n", 100*q.Limit, q.Over, q.Of, share)
 	if s := q.Subset; s != nil {
 		fmt.Fprintf(&b, "subset/full %.3f (95 %% interval %.3f to %.3f)\n", s.Ratio, s.Low, s.High)
+	}
+	for _, l := range q.Launches {
+		if math.Abs(math.Log(float64(l.Level))) > float64(q.Limit) {
+			fmt.Fprintf(&b, "%s as a whole: %.3f times the median of the launches\n", l.Path, l.Level)
+		}
 	}
 	unexplained := 0
 	for _, o := range q.Outliers {

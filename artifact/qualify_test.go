@@ -109,6 +109,14 @@ func TestQualifyOutliersAndSubsets(t *testing.T) {
 	if q, err = Qualify(launches, 0.05); err != nil || q.Subset == nil || q.Subset.Low < 1.2 || q.Subset.High > 1.3 || q.Launches[3].Grid != "subset" {
 		t.Errorf("%v: subset %+v, launches %+v", err, q.Subset, q.Launches)
 	}
+	// A launch that is slower as a whole is told as that, not as an outlier at each of its points.
+	if level := q.Launches[3].Level; len(q.Outliers) != 2 || level < 1.2 || level > 1.3 {
+		t.Errorf("level %v, outliers %+v", level, q.Outliers)
+	}
+	b.Reset()
+	if err := q.WriteText(&b, 1); err != nil || strings.Count(b.String(), "as a whole: ") != 1 || !strings.Contains(b.String(), "run3 as a whole: 1.2") {
+		t.Errorf("%v: want run3 as a whole in\n%s", err, b.String())
+	}
 	if _, err := Qualify(launches[:1], 0.05); err == nil {
 		t.Error("one launch was judged")
 	}
