@@ -21,19 +21,35 @@ func (e *Engine) fewLayer(b *builder, i, tokens int) {
 	if i == 0 {
 		first = 1 // the embedding gives one
 	}
-	qkv := linearArgs{in: buf.x, norm: w.attnNorm, squares: buf.squares, parts: first, weights: w.qkv, bias: w.qkvBias, out: buf.qkv, tokens: int32(tokens), n: int32(g.QSize() + 2*g.KVSize()), k: int32(g.Hidden)}
+	qkv := linearArgs{weights: w.qkv, bias: w.qkvBias, out: buf.qkv, tokens: int32(tokens), n: int32(g.QSize() + 2*g.KVSize()), k: int32(g.Hidden)}
+	what := e.normed(b, i, &qkv, "norm", w.attnNorm, first)
 	if w.qNorm == 0 && 2*buf.half == g.HeadDim && g.HeadDim%16 == 0 {
 		qkv.heads, qkv.kvHeads, qkv.blockSize, qkv.half = int32(g.Heads), int32(g.KVHeads), int32(l.blockSize), int32(buf.half)
 		qkv.cache, qkv.positions, qkv.places, qkv.cosines, qkv.sines = e.cache[i], e.at(l.positions), e.at(l.places), buf.cosines, buf.sines
-		e.linear(b, "linear_rotate", layerName(i, "norm, qkv, rotation and cache"), qkv)
+		e.linear(b, "linear_rotate", layerName(i, what+"qkv, rotation and cache"), qkv)
 	} else {
-		e.linear(b, "linear_plain", layerName(i, "norm and qkv"), qkv)
+		e.linear(b, "linear_plain", layerName(i, what+"qkv"), qkv)
 		e.keys(b, i, tokens)
 	}
 	e.attention(b, i)
 	e.linear(b, "linear_add", layerName(i, "attention output"), linearArgs{in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.QSize())})
-	e.linear(b, "linear_gate", layerName(i, "norm, gate and up"), linearArgs{in: buf.x, norm: w.mlpNorm, squares: buf.squares, parts: parts, weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)})
+	gate := linearArgs{weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)}
+	what = e.normed(b, i, &gate, "norm of the MLP", w.mlpNorm, parts)
+	e.linear(b, "linear_gate", layerName(i, what+"gate and up"), gate)
 	e.linear(b, "linear_add", layerName(i, "down"), linearArgs{in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.Intermediate)})
+}
+
+// normed gives a product the normalised residual stream, and says what the product does beside its own: of a few tokens it normalises them itself; of more that
+// would take each block as long as one kernel takes for all of them.
+func (e *Engine) normed(b *builder, i int, args *linearArgs, what string, weights ptr, parts int32) string {
+	buf := &e.buf
+	if args.tokens <= fewNormed {
+		args.in, args.norm, args.squares, args.parts = buf.x, weights, buf.squares, parts
+		return "norm, "
+	}
+	args.in = buf.h
+	kernel(b, "rms_norm", layerName(i, what), [3]int{int(args.tokens), 1, 1}, 256, normArgs{x: buf.x, w: weights, out: buf.h, hidden: int32(e.cfg.Geometry.Hidden), eps: float32(e.cfg.Geometry.NormEps)})
+	return ""
 }
 
 // linear adds a product of few tokens.
@@ -46,6 +62,7 @@ func (e *Engine) linear(b *builder, kind, purpose string, args linearArgs) {
 // Constants of linear.cu.
 const (
 	fewTokens  = 16
+	fewNormed  = 4 // that a product normalises itself
 	fewStreams = 8
 	fewColumns = 64 // of a chunk
 	fewPadding = 8

@@ -11,8 +11,9 @@ const (
 	wideRows         = 128 // query rows of a wide tile
 	tileRows         = 16  // query rows of a tile: new tokens times query heads of a KV head
 	attentionThreads = 128
-	keyStep          = 64 // keys that a block takes at a time
-	itemCost         = 32 // what an item costs beside its keys, in keys
+	keyStep          = 64  // keys that a block takes at a time
+	pieceMin         = 128 // keys of an item whose tile has several, but the last
+	itemCost         = 32  // what an item costs beside its keys, in keys
 )
 
 // tile is a run of new tokens of one row that is attended together, as the kernels have it.
@@ -86,7 +87,7 @@ func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
 					w.starts, left = append(w.starts, int32(len(w.items))), share
 					continue
 				}
-				n = min(n, max(room, keyStep))
+				n = min(n, max(room, pieceMin))
 			}
 			w.items = append(w.items, item{int32(i), int32(begin), int32(begin + n), 0})
 			begin += n

@@ -6,6 +6,7 @@
 
 #define TILE 16
 #define ATTENTION_THREADS 128
+#define JOINED 32 // pieces that are joined at a time
 
 struct item {
 	int tile;       // in the tile list
@@ -80,15 +81,47 @@ DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 	device_fence();
 	const int rows = t.tokens * (a.heads / a.kv_heads);
 	const i64 stride = (i64)a.kv_heads * TILE * (HEAD_SIZE + 2);
-	for (int i = threadIdx.x; i < rows * HEAD_SIZE; i += ATTENTION_THREADS) {
-		const int r = i / HEAD_SIZE, d = i % HEAD_SIZE;
-		const float *piece = partial_row(a, t.piece, kv, r);
-		float top = NEGATIVE_INFINITY, sum = 0, value = 0;
-		for (int s = 0; s < t.items; s++) top = fmaxf(top, piece[s * stride + HEAD_SIZE]);
-		for (int s = 0; s < t.items; s++) {
-			float weight = power2(piece[s * stride + HEAD_SIZE] - top);
-			sum += piece[s * stride + HEAD_SIZE + 1] * weight, value += piece[s * stride + d] * weight;
+	// The weight of each piece of a row, for so many pieces at a time: all are read together.
+	__shared__ float weights[TILE][JOINED + 1], tops[TILE], sums[TILE];
+	constexpr int COLUMNS = (TILE * HEAD_SIZE + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
+	float values[COLUMNS] = {};
+	for (int from = 0; from < t.items; from += JOINED) {
+		const int count = min(JOINED, t.items - from);
+		for (int i = threadIdx.x; i < rows * count; i += ATTENTION_THREADS) weights[i / count][i % count] = partial_row(a, t.piece + from + i % count, kv, i / count)[HEAD_SIZE];
+		__syncthreads();
+		if (threadIdx.x < rows) {
+			float *w = weights[threadIdx.x], top = from ? tops[threadIdx.x] : NEGATIVE_INFINITY, sum = from ? sums[threadIdx.x] : 0.0f;
+			const float *piece = partial_row(a, t.piece + from, kv, threadIdx.x) + HEAD_SIZE + 1;
+			float best = top;
+			for (int s = 0; s < count; s++) best = fmaxf(best, w[s]);
+			const float base = best == NEGATIVE_INFINITY ? 0.0f : best;
+			w[JOINED] = power2(top - base); // of what was joined before
+			sum *= w[JOINED];
+#pragma unroll 8
+			for (int s = 0; s < count; s++) {
+				w[s] = power2(w[s] - base);
+				sum += piece[s * stride] * w[s];
+			}
+			tops[threadIdx.x] = best, sums[threadIdx.x] = sum;
 		}
-		a.out[query_row(a, t, kv, r, a.heads) * HEAD_SIZE + d] = to_bf16(value / sum);
+		__syncthreads();
+#pragma unroll
+		for (int c = 0; c < COLUMNS; c++) {
+			const int i = threadIdx.x + c * ATTENTION_THREADS;
+			if (i >= rows * HEAD_SIZE) break;
+			const int r = i / HEAD_SIZE;
+			const float *piece = partial_row(a, t.piece + from, kv, r) + i % HEAD_SIZE;
+			float value = values[c] * weights[r][JOINED];
+#pragma unroll 8
+			for (int s = 0; s < count; s++) value += piece[s * stride] * weights[r][s];
+			values[c] = value;
+		}
+		__syncthreads();
+	}
+#pragma unroll
+	for (int c = 0; c < COLUMNS; c++) {
+		const int i = threadIdx.x + c * ATTENTION_THREADS;
+		if (i >= rows * HEAD_SIZE) break;
+		a.out[query_row(a, t, kv, i / HEAD_SIZE, a.heads) * HEAD_SIZE + i % HEAD_SIZE] = to_bf16(values[c] / sums[i / HEAD_SIZE]);
 	}
 }

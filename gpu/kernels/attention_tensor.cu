@@ -21,6 +21,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 	allow_next();
 
 	const int first = a.starts[blockIdx.x], after = a.starts[blockIdx.x + 1];
+	if (first == after) after_previous(); // that the kernel has ended says that those before it have
 	for (int i = first; i < after; i++) {
 		const item it = a.items[i];
 		const tile t = a.tiles[it.tile];

@@ -105,7 +105,7 @@ DEVICE void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"
 DEVICE void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
 // A kernel may start before the one before it has ended: until after_previous it touches only what no kernel of the step writes. allow_next lets
-// the next one start when all blocks have called it.
+// the next one start when all blocks have called it. Every block must call after_previous before it ends: who waits for a kernel relies on it for all before.
 DEVICE void after_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 DEVICE void allow_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 

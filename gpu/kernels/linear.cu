@@ -79,11 +79,12 @@ DEVICE void bring_tokens(const linear_args &a, bf16 *x, int begin, int length, f
 	if (!a.norm) {
 		const int words = length / 8;
 		after_previous();
-#pragma unroll 8
 		for (int i = tid; i < a.tokens * words; i += LINEAR_THREADS) {
 			const int token = i / words, at = i % words * 8;
-			*(uint4 *)(x + token * stride + at) = *(const uint4 *)((const bf16 *)a.in + (i64)token * a.k + begin + at);
+			copy_async(x + token * stride + at, (const bf16 *)a.in + (i64)token * a.k + begin + at, true);
 		}
+		commit_copies();
+		wait_copies<0>();
 		return;
 	}
 	constexpr int AHEAD = 8; // that a thread reads before the scales are known
