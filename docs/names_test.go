@@ -67,3 +67,30 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 	}
 	return names
 }
+
+// ruled is a file of package artifact and the functions of it that follow.
+var ruled = regexp.MustCompile("`([a-z_]+\\.go)` ([A-Za-z]+(?:, [A-Za-z]+)*)")
+
+// Every rule that the page about readers names is a function of its file.
+func TestNamedRulesExist(t *testing.T) {
+	page, err := os.ReadFile("readers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := ruled.FindAllStringSubmatch(string(page), -1)
+	if len(found) < 30 {
+		t.Errorf("%d rules are named; the table has more rows", len(found))
+	}
+	for _, m := range found {
+		text, err := os.ReadFile(filepath.Join("..", "artifact", m[1]))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for name := range strings.SplitSeq(m[2], ", ") {
+			if !regexp.MustCompile(`(?m)^func (\([^)]*\) )?` + name + `\(`).Match(text) {
+				t.Errorf("%s has no function %s", m[1], name)
+			}
+		}
+	}
+}
