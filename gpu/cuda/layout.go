@@ -10,6 +10,13 @@ import (
 // sampledID stands for the id that was sampled last in the token's slot.
 const sampledID = 0xffffffff
 
+// shape is what a program is made for.
+type shape struct {
+	mode   gpu.GraphMode
+	tokens int // that are computed, padding included
+	rows   int // that are sampled, padding included
+}
+
 // layout says where the parts of the step structure are, in words of 4 bytes. The structure is all that changes from step to step: the host
 // fills it in pinned memory and copies it to the device before the step's commands run.
 type layout struct {

@@ -10,16 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
-
-	"github.com/fpmrun/fpmrun/gpu"
 )
-
-// shape is what a program is made for.
-type shape struct {
-	mode   gpu.GraphMode
-	tokens int // that are computed, padding included
-	rows   int // that are sampled, padding included
-}
 
 // program is a step of a shape: commands in C memory, in the order in which they run.
 type program struct {
