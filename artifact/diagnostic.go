@@ -7,11 +7,12 @@ import (
 )
 
 // ErrDiagnostic marks documents of a diagnostic run, whose times are not those of a measured one.
-var ErrDiagnostic = errors.New("artifact: a diagnostic run (fpmbench --gpu-timing), whose events around each step change what is timed")
+var ErrDiagnostic = errors.New("artifact: a diagnostic run (fpmbench --gpu-timing or --debug-progress), which looks into its steps and so changes what is timed")
 
 // Diagnostic is what a run recorded to look into itself rather than to measure: member "diagnostic" of a rank's "fpmrun" part.
 type Diagnostic struct {
-	GPUTiming []PointTiming `json:"gpu_timing"` // in the order of measurement
+	GPUTiming []PointTiming `json:"gpu_timing,omitempty"`     // in the order of measurement
+	Progress  bool          `json:"debug_progress,omitempty"` // the device told after each command that it had ended
 }
 
 // PointTiming is the device's own time of each raw sample of a point, in seconds: between an event before the step's first command and one after its last.

@@ -51,6 +51,7 @@ type Config struct {
 	Threads int      // CPU threads for host arithmetic; 0 means runtime.GOMAXPROCS(0)
 
 	Timing   bool // for diagnosis: have the device time each step; without it there is not a single event
+	Progress bool // for diagnosis: have the device tell after each command that it ended, so that an error can name where it is stuck
 	Ceilings bool // a Gauge will be used as such: what it takes counts in what the engine needs
 }
 

@@ -48,7 +48,7 @@ type options struct {
 	single, strict, overwrite       bool
 	requireSecret                   bool
 	dryRun                          bool
-	roofline, gpuTiming             bool
+	roofline, gpuTiming, progress   bool
 	explained                       string // why a point may be faster than its floor
 	serve                           string
 	graphMetrics                    bool
@@ -160,6 +160,7 @@ func (o *options) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "strict-contract", Destination: &o.strict, EnvVars: env("FPM_STRICT_CONTRACT"), Usage: "refuse what the peer's benchmark refuses"},
 		&cli.BoolFlag{Name: "roofline", Destination: &o.roofline, EnvVars: env("FPM_ROOFLINE"), Usage: "measure what the device can do at most, before, between and after the points, and print each point's time over its floor; fails when these ceilings move by more than 3 % or a point is below 0.98 of its floor"},
 		&cli.BoolFlag{Name: "gpu-timing", Destination: &o.gpuTiming, EnvVars: env("FPM_GPU_TIMING"), Usage: "a diagnostic run: the GPU times each step by events, which are kept beside the samples; its documents are not merged, nor accepted by fpmstat check --gate"},
+		&cli.BoolFlag{Name: "debug-progress", Destination: &o.progress, EnvVars: env("FPM_DEBUG_PROGRESS"), Usage: "have the GPU tell after each command that it ended, so that the error of a step that is stuck names the layer; costs time in every step"},
 		&cli.StringFlag{Name: "roofline-explained", Destination: &o.explained, EnvVars: env("FPM_ROOFLINE_EXPLAINED"), Usage: "`WHY` points may be faster than their floor, such as weights that stay in a cache; kept in the artifact"},
 		&cli.BoolFlag{Name: "dry-run", Destination: &o.dryRun, Usage: "print the model, its memory and the points, and measure nothing"},
 	}

@@ -127,6 +127,12 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		own.StoppedBy = stopper.reason()
 	}
 	own.Stream, own.Diagnostic = live.evidence(&o.stream), session.Diagnostic()
+	if o.progress {
+		if own.Diagnostic == nil {
+			own.Diagnostic = &artifact.Diagnostic{}
+		}
+		own.Diagnostic.Progress = true
+	}
 	if err == nil {
 		live.resume()
 		err = own.floors(session, o.explained)
@@ -143,7 +149,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 		}
 		return errors.Join(err, werr)
 	}
-	published, err := bench.Publish(ctx, doc, bench.Publication{World: groups.World, Leaders: leaders, Base: pl.bench.OutputPath, ProbePath: o.probePath, Diagnosis: o.gpuTiming, Logger: p.log})
+	published, err := bench.Publish(ctx, doc, bench.Publication{World: groups.World, Leaders: leaders, Base: pl.bench.OutputPath, ProbePath: o.probePath, Diagnosis: o.diagnostic(), Logger: p.log})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ type plan struct {
 	grid     *artifact.Plan // from this rank's own limits; the ranks agree on the real one
 	ceilings bool           // of the device are measured too
 	timing   bool           // by the device
+	progress bool           // is told by the device
 	cannot   error          // why this host's engine cannot run it; nil when it can
 }
 
@@ -79,7 +80,7 @@ func (p *program) plan(o *options, topology env.Topology, id rank.Identity) (*pl
 		return nil, err
 	}
 	sample := func(name string) int { return o.samples[name].Value }
-	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology, ceilings: o.roofline, timing: o.gpuTiming}
+	pl := &plan{engine: engine, device: chosen.device, model: o.modelName(), geometry: geometry, topology: topology, ceilings: o.roofline, timing: o.gpuTiming, progress: o.progress}
 	pl.bench = bench.Config{
 		Mode: o.mode.Value, Manifest: manifest, CollectImbalanced: o.collectImbalanced, WarmupIterations: o.warmup.Value,
 		Samples: artifact.Samples{
@@ -220,7 +221,7 @@ func (pl *plan) limits() gpu.Config {
 	return gpu.Config{
 		Geometry: pl.geometry, Weights: pl.weights, Blocks: pl.bench.Blocks, BlockSize: pl.bench.BlockSize,
 		MaxBatchedTokens: pl.bench.MaxBatchedTokens, MaxSeqs: pl.bench.MaxSeqs, MaxModelLen: pl.bench.MaxModelLen,
-		Graph: pl.bench.Graph, Ceilings: pl.ceilings, Timing: pl.timing,
+		Graph: pl.bench.Graph, Ceilings: pl.ceilings, Timing: pl.timing, Progress: pl.progress,
 	}
 }
 

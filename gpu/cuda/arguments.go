@@ -79,5 +79,10 @@ type sweepArgs struct {
 	count    int64
 }
 
+type markArgs struct {
+	host   ptr
+	number uint32
+}
+
 // bytesOf is an argument structure as C has it.
 func bytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }

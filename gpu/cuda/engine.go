@@ -18,9 +18,6 @@ import (
 	"github.com/fpmrun/fpmrun/gpu"
 )
 
-// stepLimit is how long a step may take before the device counts as stuck.
-const stepLimit = 30 * time.Second
-
 // shapes is how many programs are kept: one for each number of tokens and rows.
 const shapes = 4096
 
@@ -51,6 +48,7 @@ type Engine struct {
 	info      gpu.Info
 	ceilings  *ceilings // nil before they were measured
 	timing    *timing   // nil but for diagnosis
+	watchdog  watchdog
 
 	host    []int32    // the step structure in pinned memory
 	hostAt  [2][]int32 // both of them, used in turn
@@ -58,11 +56,12 @@ type Engine struct {
 	sampled []bool     // (slots): whether an id was sampled
 	clock   int64      // gpu.Monotonic minus CLOCK_MONOTONIC
 
-	serial uint32   // of the last step
-	flight []flight // oldest first
-	rows   int      // of the step that was awaited last
-	stop   atomic.Uint32
-	broken error
+	serial  uint32   // of the last step
+	flight  []flight // oldest first
+	arrived int64    // CLOCK_MONOTONIC of the last output
+	rows    int      // of the step that was awaited last
+	stop    atomic.Uint32
+	broken  error
 }
 
 // flight is a step that was launched.
@@ -70,6 +69,8 @@ type flight struct {
 	serial       uint32
 	tokens, rows int
 	run          shape
+	step         *gpu.Step
+	launched     int64 // CLOCK_MONOTONIC
 }
 
 // New takes libraries that are open, opens a GPU, compiles the kernels for it or reads what was compiled, makes weights and cache, and runs nothing yet. ordinal counts the visible
@@ -86,7 +87,7 @@ func New(cfg gpu.Config, libraries *Libraries, ordinal int) (*Engine, error) {
 		return nil, fmt.Errorf("%w on GPU %d: %d are visible (CUDA_VISIBLE_DEVICES)", gpu.ErrConfig, ordinal, len(devices))
 	}
 	e := &Engine{cfg: cfg, device: devices[ordinal], libraries: libraries, gemms: map[gemmShape]C.int{}, programs: map[shape]*program{}, bodies: map[shape]commands{},
-		sampled: make([]bool, cfg.MaxSeqs), flight: make([]flight, 0, depth)}
+		sampled: make([]bool, cfg.MaxSeqs), flight: make([]flight, 0, depth), watchdog: newWatchdog(&cfg)}
 	if e.machine, err = openMachine(ordinal, libraries.Synchronous); err != nil {
 		return nil, err
 	}
@@ -130,6 +131,11 @@ func (e *Engine) prepare() error {
 	now := int64(C.monotonic())
 	e.clock = (before+gpu.Monotonic())/2 - now
 	e.info = e.describe()
+	if e.cfg.Progress {
+		if e.watchdog.progress, err = newProgress(e.machine); err != nil {
+			return err
+		}
+	}
 	if e.cfg.Timing {
 		if e.timing, err = newTiming(e.machine); err != nil {
 			return err
@@ -206,7 +212,7 @@ func (e *Engine) Enqueue(step *gpu.Step) error {
 	if err := e.timing.record(e.serial, end); err != nil {
 		return e.fail(err)
 	}
-	e.flight = append(e.flight, flight{serial: e.serial, tokens: step.Tokens(), rows: len(step.Rows), run: p.shape})
+	e.flight = append(e.flight, flight{serial: e.serial, tokens: step.Tokens(), rows: len(step.Rows), run: p.shape, step: step, launched: int64(C.monotonic())})
 	for i := range step.Rows {
 		e.sampled[step.Rows[i].Slot] = true // before any later step runs
 	}
@@ -234,12 +240,17 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	var outcome C.int
 	flag := (*C.uint32_t)(unsafe.Pointer(&result[size-1]))
 	stop := (*C.uint32_t)(unsafe.Pointer(&e.stop))
-	err := check(C.await(e.machine.c, flag, C.uint32_t(f.serial), C.int64_t(stepLimit), stop, &arrival, &outcome))
+	last := time.Duration(0)
+	if p := e.programs[f.run]; p != nil {
+		last = p.took
+	}
+	limit := e.watchdog.limit(&f, last)
+	err := check(C.await(e.machine.c, flag, C.uint32_t(f.serial), C.int64_t(limit), stop, &arrival, &outcome))
 	switch {
 	case err != nil:
 		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows: %w", f.tokens, f.rows, err))
 	case outcome == 1:
-		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows has not ended after %v", f.tokens, f.rows, stepLimit))
+		return e.fail(e.watchdog.stuck(&f, limit))
 	case outcome == 2:
 		return e.fail(fmt.Errorf("cuda: awaiting a step: %w", context.Cause(ctx)))
 	}
@@ -249,6 +260,10 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	if out.Device, err = e.timing.of(f.serial); err != nil {
 		return e.fail(err)
 	}
+	if p := e.programs[f.run]; p != nil {
+		p.took = time.Duration(int64(arrival) - max(f.launched, e.arrived))
+	}
+	e.arrived = int64(arrival)
 	out.Arrival = int64(arrival) + e.clock
 	out.Dispatch = gpu.Dispatch{Mode: f.run.mode, Unpadded: f.tokens, Padded: f.run.tokens}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fpmrun/fpmrun/gpu"
 )
@@ -74,7 +75,7 @@ func fakeRun() error {
 	var out gpu.Output
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if os.Getenv("FAKE_FAIL") == "publish" {
+	if os.Getenv("FAKE_FAIL") == "publish" && os.Getenv("FAKE_LEAST") == "" {
 		cancel()
 	}
 	step := &gpu.Step{Rows: []gpu.Row{{Slot: 3, Tokens: ids(g, 1, 40), Blocks: []int32{1, 2, 3}}, {Slot: 5, Tokens: ids(g, 2, 1), Blocks: []int32{4}}}}
@@ -85,7 +86,11 @@ func fakeRun() error {
 			if err != nil {
 				return err
 			}
-			e, err = New(configuration(g), l, 0)
+			cfg := configuration(g)
+			cfg.Progress = os.Getenv("FAKE_PROGRESS") != ""
+			if e, err = New(cfg, l, 0); err == nil && os.Getenv("FAKE_LEAST") != "" {
+				e.watchdog.least = time.Millisecond
+			}
 			return err
 		},
 		func() error { return e.Enqueue(step) },
@@ -173,7 +178,7 @@ func TestEmulatedKernels(t *testing.T) {
 // Graphs and steps in flight, on the fake GPU with emulated kernels.
 func TestEmulatedGraphs(t *testing.T) {
 	dir := t.TempDir()
-	got := inFakeProcess(t, 32, []string{"-test.v", "-test.short", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats|TestOracleFolders|TestCeilings.*|TestTiming)$"},
+	got := inFakeProcess(t, 32, []string{"-test.v", "-test.short", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats|TestOracleFolders|TestCeilings.*|TestTiming|TestProgress)$"},
 		"FPM_REQUIRE_GPU=1", "FPM_ORACLE_DIR="+dir)
 	if !strings.Contains(got, "worst row") {
 		t.Errorf("nothing was run: %s", got)

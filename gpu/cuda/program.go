@@ -9,12 +9,14 @@ import "C"
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unsafe"
 )
 
 // program is a step of a shape: commands in C memory, in the order in which they run.
 type program struct {
 	shape    shape
+	took     time.Duration // the last step; 0 before there was one
 	commands *C.command
 	count    int
 	names    []string // what each is for, such as "layer 3: qkv"
@@ -31,6 +33,7 @@ type builder struct {
 	m         *machine
 	functions functions
 	gemms     map[gemmShape]C.int
+	progress  *progress // nil but for --debug-progress
 	commands
 	err error
 }
@@ -48,7 +51,7 @@ func kernel[T any](b *builder, name, purpose string, grid [3]int, block int, arg
 }
 
 // alone are the kernels that do not wait for the one before them by themselves.
-var alone = map[string]bool{"embed": true, "weights": true, "pool": true, "finite": true}
+var alone = map[string]bool{"embed": true, "weights": true, "pool": true, "finite": true, "sweep": true, "mark": true}
 
 // sharedKernel adds a kernel that has so many bytes of shared memory beside its own.
 func sharedKernel[T any](b *builder, name, purpose string, grid [3]int, block, shared int, args T) {
@@ -86,6 +89,14 @@ func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
 	var c C.command
 	c.kind, c.plan, c.in, c.weights, c.out = C.GEMM, plan, C.device_ptr(in), C.device_ptr(weights), C.device_ptr(out)
 	b.add("gemm", purpose, c)
+}
+
+// add adds a command under a name, and what marks its end.
+func (b *builder) add(name, purpose string, c C.command) {
+	b.commands.add(name, purpose, c)
+	if b.progress != nil {
+		b.progress.mark(b, purpose)
+	}
 }
 
 // add adds a command under a name.

@@ -15,10 +15,10 @@ import (
 var files embed.FS
 
 // parts in the order in which they are one text.
-var parts = []string{"base.h", "layer.cu", "linear.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu"}
+var parts = []string{"base.h", "layer.cu", "linear.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
 
 // Names of the kernels that there are for every head size.
-var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep",
+var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep", "mark",
 	"linear_plain_8", "linear_plain_16", "linear_float_8", "linear_float_16", "linear_add_8", "linear_add_16", "linear_gate_8", "linear_gate_16", "linear_rotate_8", "linear_rotate_16"}
 
 // Wide is the attention of many new tokens, for head sizes 64 and 128.

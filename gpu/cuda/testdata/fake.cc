@@ -29,6 +29,8 @@
 
 #include "../../kernels/roofline.cu"
 
+#include "../../kernels/progress.cu"
+
 extern "C" {
 
 static const struct {
@@ -36,7 +38,7 @@ static const struct {
 	void (*body)(const void *args);
 } emulated[] = {
 #define KERNEL(name) {#name, [](const void *args) { name(*(const name##_args *)args); }}
-	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool), KERNEL(sweep),
+	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool), KERNEL(sweep), KERNEL(mark),
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
 #if HEAD_SIZE == 64 || HEAD_SIZE == 128
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
@@ -151,10 +153,12 @@ int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 		});
 		return 0;
 	}
+	static int hangs;
+	if (hangs) return 0;
 	if (!strcmp((char *)f, "publish")) {
 		launches++;
 		if (fails("cuLaunchKernelEx")) return 719;
-		if (fails("publish")) return 0; /* the device hangs */
+		if (fails("publish")) return hangs = 1, 0; /* the device does nothing any more */
 	}
 	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
 		if (!strcmp(emulated[i].name, (char *)f)) return run_grid(emulated[i].body, params[0], index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared), 0;

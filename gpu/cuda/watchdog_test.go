@@ -1,0 +1,69 @@
+//go:build linux && cgo
+
+package cuda
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fpmrun/fpmrun/gpu"
+)
+
+// A step that never ends is an error that names it, and with the device's help the command after which it hangs.
+func TestStuckStepIsNamed(t *testing.T) {
+	const step = `step 1, of 41 tokens in 2 rows without a graph, has not ended after [0-9.]+m?s: the GPU is stuck; `
+	for _, c := range []struct{ progress, want string }{
+		{"", step + `--debug-progress tells where it is`},
+		{"1", step + `the last command that ended is "sampling"`},
+	} {
+		got := fake(t, "FAKE_FAIL=publish", "FAKE_LEAST=1", "FAKE_PROGRESS="+c.progress)
+		if !regexp.MustCompile(c.want).MatchString(got) {
+			t.Errorf("got %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// With the device's help the host knows of every command that it ended, in a graph too; what a step computes stays the same.
+func TestProgress(t *testing.T) {
+	needGPU(t)
+	var logits [2][][]uint32
+	for i := range logits {
+		cfg := graphs(t, "FULL")
+		cfg.Progress = i == 1
+		e := openEngine(t, cfg)
+		logits[i], _ = run(t, e, fiveRows(cfg))
+		if p := e.watchdog.progress; cfg.Progress && (p.String() != `the last command that ended is "ids to the host"` || len(p.names) < 10) {
+			t.Errorf("%s, of %d", p, len(p.names))
+		}
+	}
+	if !slices.EqualFunc(logits[0], logits[1], slices.Equal) {
+		t.Error("the logits differ")
+	}
+}
+
+// The deadline is 20 times what is expected, and never below the least.
+func TestLimitOfAStep(t *testing.T) {
+	cfg := configuration(geometry(t, "llama-3.1-8b", ""))
+	w := newWatchdog(&cfg)
+	f := flight{step: &gpu.Step{Rows: []gpu.Row{{Computed: 1024}}}, run: shape{gpu.GraphFull, 8, 8}, serial: 7, tokens: 1, rows: 1}
+	for _, c := range []struct {
+		name        string
+		least, last time.Duration
+		want        time.Duration
+	}{
+		{"a fast step", stepLimit, time.Millisecond, stepLimit},
+		{"a slow step", stepLimit, 2 * time.Second, 40 * time.Second},
+		{"the first step, by its floor of 3.26 ms", 0, 0, 65 * time.Millisecond},
+	} {
+		w.least = c.least
+		if got := w.limit(&f, c.last).Round(5 * time.Millisecond); got != c.want {
+			t.Errorf("%s may take %v, want %v", c.name, got, c.want)
+		}
+	}
+	if got := w.stuck(&f, time.Second).Error(); !strings.Contains(got, "step 7, of 1 tokens in 1 rows in the FULL graph of 8 tokens") {
+		t.Error(got)
+	}
+}
