@@ -91,8 +91,11 @@ func (p *program) measure(ctx context.Context, o *options, pl *plan, id rank.Ide
 	if !groups.IsLeader() {
 		return groups.Follow(ctx, engine)
 	}
-	engine = bench.Lead(engine, groups.Workers)
 	own := newOwn(id, auth, engine.Info().Host, o.evidence.Value)
+	if staged, ok := bare(engine).(gpu.Staged); ok {
+		pl.bench.Prepared = func() { p.prepared(own, staged.Stages()) }
+	}
+	engine = bench.Lead(engine, groups.Workers)
 	own.Launch.Repeat = o.launch
 	pl.bench.Own, pl.bench.History = own, &own.History
 	pl.bench.Launch = artifact.Launch{Version: version, Host: own.Host.Name, PID: own.Launch.PID}

@@ -21,6 +21,8 @@ type own struct {
 	StoppedBy string            `json:"stopped_by,omitempty"` // signal or timeout, when the run ended early
 	Stream    *ownStream        `json:"stream,omitempty"`     // with --stream-points
 
+	Preparation map[string]artifact.Float `json:"engine_preparation_seconds,omitempty"` // by stage
+
 	Roofline   *artifact.Roofline   `json:"roofline,omitempty"`   // with --roofline
 	Diagnostic *artifact.Diagnostic `json:"diagnostic,omitempty"` // with --gpu-timing
 }

@@ -15,14 +15,19 @@ func (pl *plan) gauge(engine gpu.Engine) (*bench.Roofline, error) {
 	if !pl.ceilings {
 		return nil, nil
 	}
-	if s, ok := engine.(synchronous); ok {
-		engine = s.Engine
-	}
-	g, ok := engine.(gpu.Gauge)
+	g, ok := bare(engine).(gpu.Gauge)
 	if !ok {
 		return nil, fmt.Errorf("%w --roofline: engine %s cannot measure its ceilings", gpu.ErrConfig, pl.engine)
 	}
 	return &bench.Roofline{Gauge: g, Geometry: pl.geometry, TP: pl.topology.TP, ValueBytes: valueBytes[pl.engine]}, nil
+}
+
+// bare is the engine itself.
+func bare(engine gpu.Engine) gpu.Engine {
+	if s, ok := engine.(synchronous); ok {
+		return s.Engine
+	}
+	return engine
 }
 
 // floors takes the floors of a run into its evidence.

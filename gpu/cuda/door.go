@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -30,6 +31,8 @@ type Libraries struct {
 	BlasPath  string // where cuBLASLt was found
 	NVRTCPath string // where NVRTC was found
 
+	Took time.Duration // to open them
+
 	Synchronous bool // each command is waited for
 }
 
@@ -42,7 +45,12 @@ var opened struct {
 // Open opens the CUDA libraries, once in a process, as the environment says. The error names the library or the function that is missing and what to do
 // about it.
 func Open(getenv func(string) string) (*Libraries, error) {
-	opened.Do(func() { opened.libraries, opened.err = open(getenv) })
+	opened.Do(func() {
+		begin := time.Now()
+		if opened.libraries, opened.err = open(getenv); opened.err == nil {
+			opened.libraries.Took = time.Since(begin)
+		}
+	})
 	return opened.libraries, opened.err
 }
 

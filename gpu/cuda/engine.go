@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -88,9 +89,12 @@ func New(cfg gpu.Config, libraries *Libraries, ordinal int) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, device: devices[ordinal], libraries: libraries, gemms: map[gemmShape]C.int{}, programs: map[shape]*program{}, bodies: map[shape]commands{},
 		sampled: make([]bool, cfg.MaxSeqs), flight: make([]flight, 0, depth), watchdog: newWatchdog(&cfg)}
+	begin := gpu.Monotonic()
 	if e.machine, err = openMachine(ordinal, libraries.Synchronous); err != nil {
 		return nil, err
 	}
+	e.machine.stages.Add("dlopen", libraries.Took)
+	e.machine.stages.Lap("context", begin)
 	if err := e.prepare(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -100,13 +104,16 @@ func New(cfg gpu.Config, libraries *Libraries, ordinal int) (*Engine, error) {
 // prepare makes everything that the device holds.
 func (e *Engine) prepare() error {
 	g := e.cfg.Geometry
+	stages, since := &e.machine.stages, gpu.Monotonic()
 	var err error
 	if e.functions, err = e.machine.loadKernels(e.device, e.libraries, g.HeadDim); err != nil {
 		return err
 	}
+	since = stages.Lap("compile", since)
 	if e.weights, err = loadWeights(e.machine, e.functions, g, e.cfg.Weights); err != nil {
 		return err
 	}
+	since = stages.Lap("weights", since)
 	e.layout = newLayout(&e.cfg, windows(g), lists(g, e.device.Multiprocessors), wideMin(g, e.device.Multiprocessors))
 	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout, e.device.Multiprocessors); err != nil {
 		return err
@@ -141,8 +148,14 @@ func (e *Engine) prepare() error {
 			return err
 		}
 	}
-	return e.machine.synchronize()
+	err = e.machine.synchronize()
+	stages.Lap("pool", since)
+	return err
 }
+
+// Stages are dlopen of the libraries, context, compile (or reading what was compiled), weights, pool (and all other memory), selection of the products' algorithms and
+// capture of graphs. See gpu.Staged.
+func (e *Engine) Stages() []gpu.Stage { return slices.Clone(e.machine.stages) }
 
 func (e *Engine) describe() gpu.Info {
 	layers := make(map[string]string, e.cfg.Geometry.Layers)

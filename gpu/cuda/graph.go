@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
+
+	"github.com/fpmrun/fpmrun/gpu"
 )
 
 // capture makes a graph of each run of commands that keep does not except; the others stay as they are.
 func (m *machine) capture(from commands, keep func(c *C.command) bool) (commands, error) {
+	began := gpu.Monotonic()
+	defer func() { m.stages.Lap("capture", began) }()
 	var to commands
 	for begin := 0; begin < len(from.list); {
 		if c := &from.list[begin]; keep(c) {

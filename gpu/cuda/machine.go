@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"github.com/fpmrun/fpmrun/gpu"
 )
 
 // ptr is an address in device memory.
@@ -22,6 +24,7 @@ type machine struct {
 	graphs []unsafe.Pointer // that can be launched
 	host   []unsafe.Pointer // pinned host memory
 	bytes  int64            // of device memory
+	stages gpu.Stages       // what was prepared
 }
 
 // Device is what the driver says of a GPU.

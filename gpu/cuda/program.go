@@ -77,6 +77,7 @@ func sharedKernel[T any](b *builder, name, purpose string, grid [3]int, block, s
 func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
 	plan, known := b.gemms[shape]
 	if !known && b.err == nil {
+		begin := gpu.Monotonic()
 		kind := C.int(14)
 		if shape.float {
 			kind = 0
@@ -85,6 +86,7 @@ func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
 			b.err = fmt.Errorf("cuda: %s, a product of %d x %d by %d x %d: %w", purpose, shape.tokens, shape.k, shape.k, shape.n, err)
 		}
 		b.gemms[shape] = plan
+		b.m.stages.Lap("selection", begin)
 	}
 	var c C.command
 	c.kind, c.plan, c.in, c.weights, c.out = C.GEMM, plan, C.device_ptr(in), C.device_ptr(weights), C.device_ptr(out)

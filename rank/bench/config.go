@@ -56,6 +56,8 @@ type Config struct {
 
 	Roofline *Roofline // measure what the device can do at most, before, between and after the points. nil: not wanted
 
+	Prepared func() // is called when the engine is ready for all points, before the warm-up. nil: not called
+
 	Timing bool // keep the device's own time of each step; the run is then diagnostic
 
 	Resume  bool              // go on with the journals of an earlier run in the folder of OutputPath

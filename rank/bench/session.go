@@ -189,6 +189,9 @@ func (s *Session) start(ctx context.Context) error {
 	if err := s.prepareEngine(); err != nil {
 		return err
 	}
+	if s.cfg.Prepared != nil {
+		s.cfg.Prepared()
+	}
 	if err := warmup(ctx); err != nil {
 		return err
 	}
