@@ -133,13 +133,7 @@ func (s *series) estimate() {
 	if len(s.old) == 0 || len(s.fresh) == 0 {
 		return
 	}
-	var differences []float64
-	for _, before := range s.old {
-		for _, after := range s.fresh {
-			differences = append(differences, after-before)
-		}
-	}
-	s.move = medianOfAll(differences)
+	s.move = medianDifference(s.old, s.fresh)
 	s.guarded = math.Abs(s.move)
 	for _, shown := range []float64{s.fresh[0] - s.old[0], medianOf(s.fresh) - medianOf(s.old), s.whole} {
 		s.guarded = min(s.guarded, math.Copysign(1, s.move)*shown/guardPart)
@@ -153,6 +147,40 @@ func (s *series) estimate() {
 		s.residuals = append(s.residuals, residuals...)
 		s.own = max(s.own, madToSigma*medianOfAll(residuals))
 	}
+}
+
+// precision is how close medianDifference comes: far below any time's own.
+const precision = 1e-12
+
+// medianDifference is the median of all differences of an element of b and one of a, both sorted. There are too many to list for thousands of raw samples, so
+// it is searched by bisection: how many are at most some number is counted in one walk along both.
+func medianDifference(a, b []float64) float64 {
+	total := len(a) * len(b)
+	within := func(limit float64) (count int) {
+		j := 0
+		for _, x := range a {
+			for j < len(b) && b[j]-x <= limit {
+				j++
+			}
+			count += j
+		}
+		return count
+	}
+	at := func(rank int) float64 { // counted from 1
+		low, high := b[0]-a[len(a)-1], b[len(b)-1]-a[0]
+		if within(low) >= rank {
+			return low
+		}
+		for high-low > precision {
+			if middle := (low + high) / 2; within(middle) >= rank {
+				high = middle
+			} else {
+				low = middle
+			}
+		}
+		return high
+	}
+	return (at((total+1)/2) + at(total/2+1)) / 2
 }
 
 // logs are the logarithms of times less their levels.
