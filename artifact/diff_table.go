@@ -83,6 +83,10 @@ func (d *Diff) Conclusion() string {
 		parts = append(parts, fmt.Sprintf("time %s at %s where %s differ", verb, count(len(other), "point"), strings.Join(aspects, ", ")))
 	}
 	if len(parts) == 0 {
+		// One launch's interval says nothing of the next.
+		if s := d.Shift; s != nil && min(len(d.Old), len(d.New)) > 1 && (s.Low > 1+smallestMove || s.High < 1-smallestMove) {
+			return "no point moved beyond the noise, apart from what all points together did"
+		}
 		return "no point moved beyond the noise"
 	}
 	return strings.Join(parts, "; ")

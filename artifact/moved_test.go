@@ -187,6 +187,9 @@ func TestDiffManyPoints(t *testing.T) {
 		if len(pairs) != c.want || math.Abs(float64(d.Shift.Ratio)/c.shift-1) > 0.05 || d.Shift.Low > d.Shift.Ratio || d.Shift.High < d.Shift.Ratio {
 			t.Errorf("%d of 20 points moved: named %v, want %d; shift %+v, want %v", c.moved, pairs, c.want, *d.Shift, c.shift)
 		}
+		if text := d.Conclusion(); strings.HasSuffix(text, "what all points together did") != (c.want == 0) {
+			t.Errorf("%d of 20 points moved: %q", c.moved, text)
+		}
 	}
 }
 
