@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unsafe"
+
+	"github.com/fpmrun/fpmrun/gpu"
 )
 
 // program is a step of a shape: commands in C memory, in the order in which they run.
