@@ -5,4 +5,7 @@
 // tokens and rows into an array of commands in C memory (program.h), which one call runs; everything that changes from step to step is in
 // one structure that is copied to the device before. So the array is plain data, and is captured
 // as it is: by a full graph the whole step, by piecewise graphs what lies between the attention calls of its layers.
+//
+// The algorithm of each product of cuBLASLt is chosen by trying what the library offers, once for a kind of GPU, driver and cuBLASLt: the choices are kept on
+// disk, and of the ranks of a host one makes them while the others wait.
 package cuda

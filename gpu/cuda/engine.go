@@ -93,6 +93,7 @@ func New(cfg gpu.Config, libraries *Libraries, ordinal int) (*Engine, error) {
 	if e.machine, err = openMachine(ordinal, libraries.Synchronous); err != nil {
 		return nil, err
 	}
+	e.machine.algorithms = newAlgorithms(e.device, libraries)
 	e.machine.stages.Add("dlopen", libraries.Took)
 	e.machine.stages.Lap("context", begin)
 	if err := e.prepare(); err != nil {

@@ -25,6 +25,8 @@ type machine struct {
 	host   []unsafe.Pointer // pinned host memory
 	bytes  int64            // of device memory
 	stages gpu.Stages       // what was prepared
+
+	algorithms *algorithms // of the products; nil leaves them to the library's guess
 }
 
 // Device is what the driver says of a GPU.

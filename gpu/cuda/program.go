@@ -87,6 +87,11 @@ func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
 		if err := check(C.plan_gemm(b.m.c, C.uint64_t(shape.tokens), C.uint64_t(shape.n), C.uint64_t(shape.k), kind, C.device_ptr(shape.bias), &plan)); err != nil {
 			b.err = fmt.Errorf("cuda: %s, a product of %d x %d by %d x %d: %w", purpose, shape.tokens, shape.k, shape.k, shape.n, err)
 		}
+		if b.err == nil {
+			if err := b.selectAlgorithm(shape, plan, in, weights, out); err != nil {
+				b.err = fmt.Errorf("cuda: choose an algorithm for %s: %w", purpose, err)
+			}
+		}
 		b.gemms[shape] = plan
 		b.m.stages.Lap("selection", begin)
 	}
