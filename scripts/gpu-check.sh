@@ -8,7 +8,8 @@
 #   graphs     steps in captured graphs, padding, two steps in flight
 #   oracle     4 layers of each dense family at full width, and a whole qwen3-0.6b, against transformers in float32 and bfloat16
 #   sanitizer  compute-sanitizer's memcheck, racecheck and initcheck over small shapes
-#   bench      eager decode steps of llama-3.1-8b with random weights
+#   bench      decode and prefill steps of llama-3.1-8b with random weights beside their floor, and each kind of command of a step
+#   peer       the same points by fpmbench with its own ceilings, and by PyTorch
 #   evidence   fpmrun -np 1 fpmbench --engine cuda, its documents checked by fpmstat
 #   limits     a model and a pool that do not fit are refused before anything is allocated
 #   report     the table of all stages that were run
@@ -65,6 +66,22 @@ evidence() {
   bin/fpmstat check "$out/run/benchmark.json"
 }
 
+peer() {
+  local points=$out/points.json
+  cat >"$points" <<'END'
+{"schema_version": 1,
+ "prefill": [{"batch_size": 1, "total_prefill_tokens": 512, "total_kv_read_tokens": 0}, {"batch_size": 1, "total_prefill_tokens": 2048, "total_kv_read_tokens": 0},
+  {"batch_size": 4, "total_prefill_tokens": 8192, "total_kv_read_tokens": 0}, {"batch_size": 1, "total_prefill_tokens": 8192, "total_kv_read_tokens": 0},
+  {"batch_size": 1, "total_prefill_tokens": 512, "total_kv_read_tokens": 4096}],
+ "decode": [{"batch_size": 1, "total_kv_read_tokens": 1024}, {"batch_size": 1, "total_kv_read_tokens": 4096}, {"batch_size": 4, "total_kv_read_tokens": 512},
+  {"batch_size": 16, "total_kv_read_tokens": 65536}, {"batch_size": 64, "total_kv_read_tokens": 65536}, {"batch_size": 64, "total_kv_read_tokens": 262144},
+  {"batch_size": 256, "total_kv_read_tokens": 262144}]}
+END
+  bin/fpmbench --engine cuda --model llama-3.1-8b --points-file "$points" --mode agg --giant-kv-threshold 0 --giant-kv-repeats 40 --max-model-len 16384 --roofline \
+    --output-path "$out/peer/benchmark.json"
+  python3 scripts/peers/forward.py
+}
+
 # refused EXPECTED... -- COMMAND...: the command must end with status 2 and say each of the words.
 refused() {
   local words=() text status=0
@@ -95,10 +112,10 @@ for stage in "$@"; do
     door) run=(tests 'TestRandomBits|TestRepeats') ;;
     logits) run=(tests 'TestLogits|TestCase24') ;;
     graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight') ;;
-    bench) run=(bin/cuda.test -test.run '^$' -test.bench Decode -test.benchtime 30x) ;;
-    oracle | sanitizer | evidence | limits) run=("$stage") ;;
+    bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;
+    oracle | sanitizer | evidence | limits | peer) run=("$stage") ;;
     report) report; continue ;;
-    *) echo "gpu-check: unknown stage $stage; want door, logits, graphs, oracle, sanitizer, bench, evidence, limits or report" >&2; exit 2 ;;
+    *) echo "gpu-check: unknown stage $stage; want door, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits or report" >&2; exit 2 ;;
   esac
   begin=$SECONDS
   result=passed

@@ -93,7 +93,7 @@ func BenchmarkPrefill(b *testing.B) {
 	}
 }
 
-// BenchmarkCommands times each kind of command of a step: those of all layers one after the other, so that none finds its data in a cache.
+// BenchmarkCommands times each kind of command of a step, those of all layers one after the other, so that none finds its data in a cache, and all kinds of a layer together.
 func BenchmarkCommands(b *testing.B) {
 	e := benchEngine(b, "llama-3.1-8b")
 	steps := map[string]*gpu.Step{"1x1024": stepOf(1, 1, 1023), "16x4096": stepOf(16, 1, 4095), "64x4096": stepOf(64, 1, 4095), "256x1024": stepOf(256, 1, 1023), "prefill 1x2048": stepOf(1, 2048, 0)}
@@ -114,9 +114,13 @@ func BenchmarkCommands(b *testing.B) {
 		}
 		var kinds []string
 		of := map[string]*commands{}
+		const all = "all of a layer"
+		of[all] = &commands{}
+		layers := e.cfg.Geometry.Layers
 		for i, purpose := range list.names {
 			if _, after, layer := strings.Cut(purpose, ": "); layer {
 				purpose = after
+				of[all].list, of[all].names = append(of[all].list, list.list[i]), append(of[all].names, purpose)
 			}
 			if of[purpose] == nil {
 				of[purpose] = &commands{}
@@ -124,7 +128,7 @@ func BenchmarkCommands(b *testing.B) {
 			}
 			of[purpose].list, of[purpose].names = append(of[purpose].list, list.list[i]), append(of[purpose].names, purpose)
 		}
-		for _, kind := range kinds {
+		for _, kind := range append(kinds, all) {
 			if kind == "ids to the host" {
 				continue
 			}
@@ -159,59 +163,11 @@ func BenchmarkCommands(b *testing.B) {
 					}
 					best = min(best, time.Since(begin)/rounds)
 				}
-				b.ReportMetric(float64(best.Nanoseconds())/1e3/float64(len(of[kind].list)), "us/command")
-			})
-		}
-	}
-}
-
-func BenchmarkPairs(b *testing.B) {
-	e := benchEngine(b, "llama-3.1-8b")
-	for _, batch := range []int{1, 16} {
-		step := stepOf(batch, 1, 1023)
-		var out gpu.Output
-		if err := e.Enqueue(step); err != nil {
-			b.Fatal(err)
-		}
-		if err := e.Await(b.Context(), &out); err != nil {
-			b.Fatal(err)
-		}
-		list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
-		e.body(list, step.Tokens(), len(step.Rows))
-		for _, set := range []string{"norm, qkv, rotation and cache", "attention", "attention output", "norm, gate and up", "down", "norm, qkv, rotation and cache|attention", "attention|attention output", "attention output|norm, gate and up", "norm, gate and up|down", "down|norm, qkv, rotation and cache",
-			"norm, qkv, rotation and cache|attention|attention output|norm, gate and up|down"} {
-			var c commands
-			for i, purpose := range list.names {
-				_, after, _ := strings.Cut(purpose, ": ")
-				for _, w := range strings.Split(set, "|") {
-					if w == after {
-						c.list, c.names = append(c.list, list.list[i]), append(c.names, purpose)
-					}
+				count := len(of[kind].list)
+				if kind == all {
+					count = layers
 				}
-			}
-			b.Run(fmt.Sprint(batch, "/", strings.ReplaceAll(set, " ", "_")), func(b *testing.B) {
-				graph, err := e.machine.capture(c, none)
-				if err != nil {
-					b.Fatal(err)
-				}
-				p, err := (&builder{m: e.machine, commands: graph}).build()
-				if err != nil {
-					b.Fatal(err)
-				}
-				best := time.Hour
-				for b.Loop() {
-					begin := time.Now()
-					for range 5 {
-						if err := p.run(e.machine); err != nil {
-							b.Fatal(err)
-						}
-					}
-					if err := e.machine.synchronize(); err != nil {
-						b.Fatal(err)
-					}
-					best = min(best, time.Since(begin)/5)
-				}
-				b.ReportMetric(float64(best.Nanoseconds())/1e3/32, "us/layer")
+				b.ReportMetric(float64(best.Nanoseconds())/1e3/float64(count), "us/command")
 			})
 		}
 	}
