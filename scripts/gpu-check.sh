@@ -111,7 +111,7 @@ for stage in "$@"; do
   case $stage in
     door) run=(tests 'TestRandomBits|TestRepeats') ;;
     logits) run=(tests 'TestLogits|TestCase24') ;;
-    graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight') ;;
+    graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;
     oracle | sanitizer | evidence | limits | peer) run=("$stage") ;;
     report) report; continue ;;

@@ -35,6 +35,9 @@ func TestProgress(t *testing.T) {
 		cfg.Progress = i == 1
 		e := openEngine(t, cfg)
 		logits[i], _ = run(t, e, fiveRows(cfg))
+		if err := e.machine.synchronize(); err != nil { // the ids are here before the last word is
+			t.Fatal(err)
+		}
 		if p := e.watchdog.progress; cfg.Progress && (p.String() != `the last command that ended is "ids to the host"` || len(p.names) < 10) {
 			t.Errorf("%s, of %d", p, len(p.names))
 		}
