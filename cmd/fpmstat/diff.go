@@ -19,8 +19,8 @@ func diffCommand() *cli.Command {
 		Description: "OLD and NEW are rank or merged documents, folders of a run, or repeat.json documents, which stand for all of their launches;\n" +
 			"several on one side are separated by commas. Flags come before them. The first five lines say whether inputs, dispatch,\n" +
 			"preparation, engine and clocks are identical, differ, or are unknown. Points are paired by point_key and rank. From three\n" +
-			"launches on each side on, a point that moved is told from noise; with fewer, only what is far outside the other points'\n" +
-			"noise is named. Exit status: 0, 1 with --fail-over, 2 for a wrong command line.",
+			"launches on each side on, a point that moved is told from noise; with fewer, one of which there are five raw samples on each side\n" +
+			"only stands out; the ratio that this takes is printed. Exit status: 0, 1 with --fail-over, 2 for a wrong command line.",
 		Flags: []cli.Flag{
 			&cli.GenericFlag{Name: "fail-over", Value: new(flagvalue.Percent), Usage: "exit with 1 when a named point, or all points together, became slower by more than `PERCENT`", DefaultText: "never"},
 			&cli.BoolFlag{Name: "all", Usage: "list every point, not only those that moved"},
