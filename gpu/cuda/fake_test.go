@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// fakeRun runs two steps on the fake GPU, each call on a thread of its own, and prints the first step's commands.
+// fakeRun runs two steps on the fake GPU, each call on a thread of its own, and prints the commands of both.
 func fakeRun() error {
 	g := geometry(failing{}, "qwen2.5-7b", `{`+small+`"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32}`)
 	var e *Engine
@@ -98,7 +98,7 @@ func fakeRun() error {
 		func() error { return e.Enqueue(next) },
 		func() error { return e.Await(ctx, &out) },
 		func() error {
-			fmt.Print(e.programs[shape{gpu.GraphNone, 41, 2}])
+			fmt.Print(e.programs[shape{gpu.GraphNone, 41, 2}], e.programs[shape{gpu.GraphNone, 1, 1}])
 			return e.Close()
 		},
 	} {
