@@ -98,7 +98,7 @@ func fakeRun() error {
 		func() error { return e.Enqueue(next) },
 		func() error { return e.Await(ctx, &out) },
 		func() error {
-			fmt.Print(e.programs[shape{gpu.GraphNone, 41, 2}], e.programs[shape{gpu.GraphNone, 1, 1}])
+			fmt.Print(e.programs[shape{gpu.GraphNone, 41, 2}].String() + e.programs[shape{gpu.GraphNone, 1, 1}].String())
 			return e.Close()
 		},
 	} {
