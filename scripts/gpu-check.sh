@@ -4,6 +4,7 @@
 #   scripts/gpu-check.sh [--out FOLDER] STAGE...
 #
 #   door       driver and libraries open, the GPU is described, random weights and KV pool have the host's bits
+#   kernels    all kernels compile for every head size without spills and within gpu/kernels/limits.txt, and each alone is as its twin in float64
 #   logits     prefill, chunks, decode and mixed steps of every family and head size against the CPU engine
 #   graphs     steps in captured graphs, padding, two steps in flight
 #   oracle     4 layers of each dense family at full width, and a whole qwen3-0.6b, against transformers in float32 and bfloat16
@@ -110,18 +111,19 @@ report() {
 for stage in "$@"; do
   case $stage in
     door) run=(tests 'TestRandomBits|TestRepeats') ;;
+    kernels) run=(tests '^(TestKernelLimits|TestKernelTwins)$') ;;
     logits) run=(tests 'TestLogits|TestCase24') ;;
     graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;
     oracle | sanitizer | evidence | limits | peer) run=("$stage") ;;
     report) report; continue ;;
-    *) echo "gpu-check: unknown stage $stage; want door, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits or report" >&2; exit 2 ;;
+    *) echo "gpu-check: unknown stage $stage; want door, kernels, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits or report" >&2; exit 2 ;;
   esac
   begin=$SECONDS
   result=passed
   ("${run[@]}") >"$out/$stage.log" 2>&1 || { result=failed; failed=1; }
   printf '{"stage":"%s","result":"%s","seconds":%d,"commit":"%s"}\n' "$stage" "$result" $((SECONDS - begin)) "$commit" >>"$out/stages.jsonl"
   echo "$stage: $result"
-  grep -E 'worst row|greedy|within the limit|ns/op|SUMMARY|SKIPPED|FAIL|error|want' "$out/$stage.log" | cut -c1-160 | tail -20 || true
+  grep -E 'worst row|worst error|greedy|within the limit|ns/op|SUMMARY|SKIPPED|FAIL|error|want' "$out/$stage.log" | cut -c1-160 | tail -30 || true
 done
 exit $failed

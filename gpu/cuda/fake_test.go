@@ -129,6 +129,16 @@ func fake(t *testing.T, environ ...string) string {
 // inFakeProcess runs this test program once more, with the fake libraries.
 func inFakeProcess(t *testing.T, headSize int, args []string, environ ...string) string {
 	t.Helper()
+	text, err := fakeProcess(t, headSize, args, environ...)
+	if err != nil {
+		t.Errorf("the process ended with %v: %s", err, text)
+	}
+	return text
+}
+
+// fakeProcess is inFakeProcess where the process may fail.
+func fakeProcess(t *testing.T, headSize int, args []string, environ ...string) (string, error) {
+	t.Helper()
 	dir := fakeLibraries(t, headSize)
 	self, err := os.Executable()
 	if err != nil {
@@ -138,10 +148,7 @@ func inFakeProcess(t *testing.T, headSize int, args []string, environ ...string)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "XDG_CACHE_HOME="+t.TempDir())
 	cmd.Env = append(cmd.Env, environ...)
 	text, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("the process ended with %v: %s", err, text)
-	}
-	return string(text)
+	return string(text), err
 }
 
 // The engine runs its commands in the documented order; every call works on any thread and nothing is left allocated.

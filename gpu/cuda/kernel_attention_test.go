@@ -28,7 +28,7 @@ func (s *stand) attentions() {
 	}
 	s.attention(attentionCase{heads: 6, kvHeads: 1, lists: 70, blockSize: 16, rows: [][2]int{{4700, 1}}}) // more pieces than are joined at a time
 	if !short() {
-		s.attention(attentionCase{heads: 32, kvHeads: 8, lists: 33, blockSize: 16, rows: [][2]int{{8000, 1}, {3000, 1}, {0, 1}, {700, 500}}})
+		s.attention(attentionCase{heads: 16, kvHeads: 4, lists: 33, blockSize: 16, rows: [][2]int{{8000, 1}, {3000, 1}, {0, 1}, {700, 100}}})
 	}
 	if !tensorHeads(s.head) {
 		return
@@ -40,7 +40,7 @@ func (s *stand) attentions() {
 		}
 	}
 	if !short() {
-		s.attention(attentionCase{heads: 32, kvHeads: 8, lists: 33, blockSize: 16, wide: true, rows: [][2]int{{0, 2000}, {1500, 300}, {3000, 1}}})
+		s.attention(attentionCase{heads: 8, kvHeads: 2, lists: 33, blockSize: 16, wide: true, rows: [][2]int{{0, 600}, {1500, 100}, {3000, 1}}})
 	}
 }
 

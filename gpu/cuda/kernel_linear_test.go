@@ -38,7 +38,7 @@ func (s *stand) linears(kinds ...string) {
 			}
 		}
 		if !short() {
-			c := linearCase{kind: kind, tokens: 16, splits: 8, normed: true, bias: true, ring: 8, k: 4096, n: 4098, groups: 16, heads: 32, kvHeads: 8}
+			c := linearCase{kind: kind, tokens: 16, splits: 8, normed: true, bias: true, ring: 8, k: 4096, n: 4098, groups: 16, heads: 8, kvHeads: 2}
 			if kind == "linear_rotate" {
 				c.n = (c.heads + 2*c.kvHeads) * s.head
 			}

@@ -1,6 +1,6 @@
 /* A driver, a cuBLASLt and an NVRTC in one library, without a GPU: memory is the host's, kernels are emulated, products are computed one value after the other. What real ones punish
  * ends the process: a call on a thread without the context, memory that is freed twice or not at all. FAKE_WITHOUT names a function that is missing,
- * FAKE_FAIL one that fails in a step, FAKE_LIMIT bytes of device memory. */
+ * FAKE_FAIL one that fails in a step, FAKE_LIMIT bytes of device memory, FAKE_SPILLS a kernel that has local memory. */
 #include "emulate.h"
 
 #include <time.h>
@@ -130,7 +130,11 @@ int cuModuleLoadDataEx(void **m, const void *i, unsigned n, int *o, void **v) { 
 int cuModuleUnload(void *m) { return m == 0; }
 int cuModuleGetFunction(void **f, void *m, const char *name) { ON_CONTEXT; return *f = strdup(name), m == 0; }
 int cuFuncSetAttribute(void *f, int a, int v) { ON_CONTEXT; return !f || (a != 8 && a != 9) || !v; }
-int cuFuncGetAttribute(int *v, int a, void *f) { return *v = 0, !a || !f; }
+int cuFuncGetAttribute(int *v, int a, void *f) {
+	const char *spills = getenv("FAKE_SPILLS");
+	*v = a == 3 ? (spills && f && !strcmp((char *)f, spills) ? 8 : 0) : a == 4 ? 40 : 0; /* bytes of local memory; registers; bytes of shared memory */
+	return !a || !f;
+}
 struct launch_config {
 	unsigned grid[3], block[3], shared;
 	void *stream;
