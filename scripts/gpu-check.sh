@@ -46,10 +46,12 @@ oracle() {
 
 sanitizer() {
   command -v compute-sanitizer >/dev/null || { echo "SKIPPED: compute-sanitizer is not installed"; return 0; }
-  local status=0 tool
+  local status=0 tool tests
   for tool in memcheck racecheck initcheck; do
     echo "== $tool"
-    if ! compute-sanitizer --tool "$tool" --error-exitcode 9 bin/cuda.test -test.run 'TestLogits/(llama|mistral)' >"$out/$tool.log" 2>&1; then status=1; fi
+    tests='TestKernelTwins|TestLogits/(llama|head_64)'
+    [ $tool != initcheck ] || tests=TestKernelTwins # it does not see what cuBLASLt writes, and takes its results for uninitialised
+    if ! compute-sanitizer --tool "$tool" --error-exitcode 9 bin/cuda.test -test.short -test.run "$tests" >"$out/$tool.log" 2>&1; then status=1; fi
     if grep -q 'not supported\|Failed to initialize' "$out/$tool.log"; then
       echo "SKIPPED: $(grep -m1 'not supported\|Failed to initialize' "$out/$tool.log")"
     else

@@ -127,7 +127,7 @@ struct linear_part {
 };
 
 // What a warp does that reads weights.
-template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const linear_part &p, bf16 *ring, float4 *sums, const bf16 *x) {
+template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const linear_part &p, bf16 *ring, float4 *sums, bf16 *x) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stride = p.chunks * CHUNK + PADDING;
 	int unit = p.first, turn = 0, slot = 0; // of the copies
 	const bf16 *from[4];                    // this lane's 16 bytes of every fourth row
@@ -157,7 +157,7 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 	};
 	aim();
 	for (int i = 0; i < a.ring - 1; i++) fetch();
-	bring_tokens(a, (bf16 *)x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
+	bring_tokens(a, x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
 	__syncthreads();
 
 	int use = 0;
