@@ -31,6 +31,15 @@ func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, 
 	if err != nil {
 		return nil, err
 	}
+	names := kernels.Names
+	if tensorHeads(headSize) {
+		names = append(slices.Clone(names), kernels.Wide)
+	}
+	return m.load(image, names)
+}
+
+// load brings machine code to the device and finds kernels in it.
+func (m *machine) load(image []byte, names []string) (functions, error) {
 	const logSize = 4096
 	log := (*C.char)(C.calloc(1, logSize))
 	defer C.free(unsafe.Pointer(log))
@@ -41,10 +50,6 @@ func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, 
 		return nil, fmt.Errorf("cuda: load the kernels: %w: %s", err, C.GoString(log))
 	}
 	found := functions{}
-	names := kernels.Names
-	if tensorHeads(headSize) {
-		names = append(slices.Clone(names), kernels.Wide)
-	}
 	for _, name := range names {
 		text := C.CString(name)
 		var f unsafe.Pointer

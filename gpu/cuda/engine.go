@@ -262,7 +262,7 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	err := check(C.await(e.machine.c, flag, C.uint32_t(f.serial), C.int64_t(limit), stop, &arrival, &outcome))
 	switch {
 	case err != nil:
-		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows: %w", f.tokens, f.rows, err))
+		return e.fail(fmt.Errorf("cuda: a step of %d tokens in %d rows: %w (%s)", f.tokens, f.rows, err, findCommand))
 	case outcome == 1:
 		return e.fail(e.watchdog.stuck(&f, limit))
 	case outcome == 2:

@@ -263,6 +263,12 @@ failure await(machine *m, const volatile uint32_t *flag, uint32_t value, int64_t
 	}
 }
 
+failure device_failed(machine *m) {
+	ENTER;
+	int code = cuda.cuStreamQuery(m->stream);
+	return code && code != NOT_READY ? driver_failed("cuStreamQuery", code) : no_failure;
+}
+
 failure describe_device(int ordinal, int *count, char *name, int size, device_uuid *uuid, int attributes[4], size_t *total) {
 	static const int wanted[4] = {75 /* compute capability, major */, 76 /* minor */, 16 /* multiprocessors */, 38 /* L2 bytes */};
 	int device;

@@ -130,11 +130,18 @@ func (b *builder) build() (*program, error) {
 
 func (p *program) free() { C.free(unsafe.Pointer(p.commands)) }
 
-// run starts all commands; the error names the one that failed.
+// findCommand is the advice where a failure is seen after the commands were launched.
+const findCommand = Synchronous + "=1 finds the command"
+
+// run starts all commands; the error names the one that failed, or at which it was seen that the device had failed.
 func (p *program) run(m *machine) error {
 	var at C.int
 	if err := check(C.run(m.c, p.commands, C.int(p.count), &at)); err != nil {
-		return fmt.Errorf("cuda: command %d of %d, %s (%s): %w", at, p.count, p.names[at], C.GoString(&unsafe.Slice(p.commands, p.count)[at].name[0]), err)
+		err = fmt.Errorf("cuda: command %d of %d, %s (%s): %w", at, p.count, p.names[at], C.GoString(&unsafe.Slice(p.commands, p.count)[at].name[0]), err)
+		if failed := check(C.device_failed(m.c)); failed != nil && m.c.synchronous == 0 { // whatever was launched last is told of a failure
+			err = fmt.Errorf("%w; the device had failed at this command or one before it: %w (%s)", err, failed, findCommand)
+		}
+		return err
 	}
 	return nil
 }

@@ -72,6 +72,9 @@ failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_t
 /* Runs commands; at is the one that failed. */
 failure run(machine *m, const command *commands, int count, int *at);
 
+/* Says whether anything that was launched has failed; does not wait. */
+failure device_failed(machine *m);
+
 /* Captures commands into a graph that one launch runs, and brings it to the device; at is the command that could not be captured. */
 failure capture(machine *m, const command *commands, int count, int *at, void **graph);
 failure release_graph(machine *m, void *graph);

@@ -61,12 +61,14 @@ static int fails(const char *name) {
 	const char *which = getenv("FAKE_FAIL");
 	return which && !strcmp(which, name) && launches > 0;
 }
+static int faulted; // a kernel read where nothing is: from then on every call in the context fails
 #define ON_CONTEXT \
-	if (!current) die(__func__)
+	if (!current) die(__func__); \
+	if (faulted) return 700
 
 int cuInit(unsigned f) { return f ? 1 : 0; }
 int cuDriverGetVersion(int *v) { return *v = 13000, 0; }
-int cuGetErrorName(int code, const char **s) { return *s = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", 0; }
+int cuGetErrorName(int code, const char **s) { return *s = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE", 0; }
 int cuGetErrorString(int code, const char **s) { return *s = code ? "made up" : "none", 0; }
 int cuDeviceGetCount(int *n) { return *n = 1, 0; }
 int cuDeviceGet(int *d, int i) { return *d = 7, i != 0; }
@@ -159,6 +161,7 @@ int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	}
 	static int hangs;
 	if (hangs) return 0;
+	if (!strcmp((char *)f, "fault")) return faulted = 1, 0; /* a launch does not wait */
 	if (!strcmp((char *)f, "publish")) {
 		launches++;
 		if (fails("cuLaunchKernelEx")) return 719;
