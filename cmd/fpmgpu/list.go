@@ -28,6 +28,7 @@ type gpuLine struct {
 	Name       string  `json:"name"`
 	PCI        string  `json:"pci,omitempty"`                // domain:bus:device.function, as in /sys/bus/pci/devices
 	Memory     uint64  `json:"memory,omitempty"`             // bytes
+	Used       *uint64 `json:"memory_used,omitempty"`        // bytes, by all programs and the driver
 	Capability string  `json:"compute_capability,omitempty"` // such as 9.0
 	MIG        bool    `json:"mig,omitempty"`                // it is divided: only its MIG devices run programs
 	ECC        *bool   `json:"ecc,omitempty"`
@@ -85,7 +86,7 @@ func listGPU(lib library, out *json.Encoder, index int) error {
 		g.PCI = address(text(pci.BusId[:]))
 	}
 	if memory, ret := device.GetMemoryInfo(); ret == nvml.SUCCESS {
-		g.Memory = memory.Total
+		g.Memory, g.Used = memory.Total, &memory.Used
 	}
 	if major, minor, ret := device.GetCudaComputeCapability(); ret == nvml.SUCCESS {
 		g.Capability = fmt.Sprintf("%d.%d", major, minor)

@@ -31,6 +31,10 @@ func complete(s *server.Server, mig ...int) *server.Server {
 			}
 			return info, nvml.SUCCESS
 		}
+		total, _ := device.GetMemoryInfo()
+		device.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
+			return nvml.Memory{Total: total.Total, Used: 1 << 30, Free: total.Total - 1<<30}, nvml.SUCCESS
+		}
 		device.GetEccModeFunc = func() (nvml.EnableState, nvml.EnableState, nvml.Return) {
 			return nvml.FEATURE_ENABLED, nvml.FEATURE_ENABLED, nvml.SUCCESS
 		}
@@ -72,7 +76,7 @@ func TestList(t *testing.T) {
 	}
 	for i, want := range map[int]string{
 		0:  `{"v":1,"kind":"driver","driver":"550.54.15","cuda":"12.4","gpus":8}`,
-		2:  `{"v":1,"kind":"gpu","index":1,"uuid":"GPU-1","name":"NVIDIA H200 141GB HBM3e","pci":"0000:3c:00.0","memory":151397597184,"compute_capability":"9.0","ecc":true,"power_limit_w":700}`,
+		2:  `{"v":1,"kind":"gpu","index":1,"uuid":"GPU-1","name":"NVIDIA H200 141GB HBM3e","pci":"0000:3c:00.0","memory":151397597184,"memory_used":1073741824,"compute_capability":"9.0","ecc":true,"power_limit_w":700}`,
 		10: `{"v":1,"kind":"mig","gpu":7,"index":2,"uuid":"MIG-7-2","name":"NVIDIA H200 MIG 3g.71gb","memory":76235669504}`,
 	} {
 		if lines[i] != want {
