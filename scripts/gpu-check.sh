@@ -13,6 +13,7 @@
 #   peer       the same points by fpmbench with its own ceilings, and by PyTorch
 #   evidence   fpmrun -np 1 fpmbench --engine cuda, its documents checked by fpmstat
 #   limits     a model and a pool that do not fit are refused before anything is allocated
+#   faults     a kernel that faults and a rank that is killed end with the first error named, and the GPU's memory is free afterwards; needs bin/fpmgpu
 #   report     the table of all stages that were run
 #
 # Nothing is built here: it needs bin/cuda.test (make gpu-test), bin/fpmrun, bin/fpmbench and bin/fpmstat (make build). A stage leaves STAGE.log and a line
@@ -99,9 +100,71 @@ refused() {
 }
 
 limits() {
-  refused "131.4 GiB" --gpu-memory-utilization -- bin/fpmbench --engine cuda --model llama-3.1-70b
-  refused --kv-blocks "room for" -- bin/fpmbench --engine cuda --model llama-3.1-8b --kv-blocks 90000000
-  bin/fpmbench --engine cuda --model llama-3.1-8b --dry-run
+  refused "131.4 GiB" --gpu-memory-utilization -- bin/fpmbench --engine cuda --model llama-3.1-70b &&
+    refused --kv-blocks "room for" -- bin/fpmbench --engine cuda --model llama-3.1-8b --kv-blocks 90000000 &&
+    bin/fpmbench --engine cuda --model llama-3.1-8b --dry-run
+}
+
+# memory_used prints how many bytes of the GPUs' memory are in use, by NVML.
+memory_used() { bin/fpmgpu list | grep -o '"memory_used":[0-9]*' | awk -F: '{ n += $2 } END { printf "%.0f\n", n }'; }
+
+# freed BEFORE: the programs that ended have left nothing, which the driver may need a moment for. A CUDA context alone takes more than what is let pass.
+freed() {
+  local now turn
+  for ((turn = 0; turn < 100; turn++)); do
+    now=$(memory_used) || return 1
+    if ((now <= $1 + (128 << 20))); then
+      echo "memory within the limit: $1 bytes in use before, $now after"
+      return 0
+    fi
+    sleep 0.1
+  done
+  echo "error: $now bytes of GPU memory are in use, want at most 128 MiB more than the $1 before"
+  return 1
+}
+
+# killed: a rank of two on one GPU is killed while it measures. fpmrun names it, ends with its status, and leaves no process.
+killed() {
+  local dir=$out/killed line pid='' last='' run status=0 word
+  rm -rf "$dir"
+  mkdir -p "$dir"
+  awk 'BEGIN { printf "{\"schema_version\": 1, \"prefill\": [], \"decode\": ["
+    for (i = 0; i < 1000; i++) printf "%s{\"batch_size\": %d, \"total_kv_read_tokens\": %d}", i ? ",\n" : "", i % 8 + 1, 16 * (i % 8 + 1) * (int(i / 8) + 1)
+    print "]}" }' >"$dir/points.json"
+  exec 3< <(exec bin/fpmrun -np 2 --gpus-per-rank 1 --oversubscribe-gpu --events "$dir/events" fpmbench --engine cuda --model qwen3-0.6b --mode decode \
+    --points-file "$dir/points.json" --output-path "$dir/benchmark.json" 2>&1)
+  run=$!
+  while read -r line <&3; do
+    echo "$line"
+    last=$line
+    if [ -z "$pid" ] && [[ $line =~ [1-9][0-9]*/[0-9]+\ points,\  ]]; then
+      pid=$(grep '"event":"start"' "$dir/events" | grep '"rank":1,' | grep -o '"pid":[0-9]*' | cut -d: -f2)
+      kill -9 "$pid"
+    fi
+  done
+  exec 3<&-
+  wait "$run" || status=$?
+  [ -n "$pid" ] || { echo "error: fpmbench came to no point, exit status $status"; return 1; }
+  [ "$status" = 137 ] || { echo "error: exit status $status, want 137"; return 1; }
+  grep -qF "fpmrun: rank 1 (pid $pid, " <<<"$last" || { echo "error: the last line does not name rank 1, pid $pid: $last"; return 1; }
+  for word in $(grep '"event":"start"' "$dir/events" | grep -o '"pid":[0-9]*' | cut -d: -f2); do
+    if kill -0 "$word" 2>/dev/null; then echo "error: process $word is left"; return 1; fi
+  done
+}
+
+# Each step says by itself that the stage has failed: bash does not end a function at a command that fails where its status is looked at.
+faults() {
+  local before way
+  [ -x bin/fpmgpu ] || { echo "error: bin/fpmgpu is missing; make build, where a C compiler is, makes it"; return 1; }
+  before=$(memory_used) || { echo "error: fpmgpu list does not say how much memory is in use"; return 1; }
+  for way in synchronous later; do
+    echo "== a kernel that faults, $way"
+    FPM_TEST_FAULT=$way tests '^TestFaultingKernel$' || return 1
+    freed "$before" || return 1
+  done
+  echo "== a rank that is killed"
+  killed || return 1
+  freed "$before"
 }
 
 report() {
@@ -117,9 +180,9 @@ for stage in "$@"; do
     logits) run=(tests 'TestLogits|TestCase24') ;;
     graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;
-    oracle | sanitizer | evidence | limits | peer) run=("$stage") ;;
+    oracle | sanitizer | evidence | limits | faults | peer) run=("$stage") ;;
     report) report; continue ;;
-    *) echo "gpu-check: unknown stage $stage; want door, kernels, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits or report" >&2; exit 2 ;;
+    *) echo "gpu-check: unknown stage $stage; want door, kernels, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits, faults or report" >&2; exit 2 ;;
   esac
   begin=$SECONDS
   result=passed
