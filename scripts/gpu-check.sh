@@ -57,7 +57,7 @@ sanitizer() {
       echo "SKIPPED: $(grep -m1 'not supported\|Failed to initialize' "$out/$tool.log")"
     else
       grep 'SUMMARY' "$out/$tool.log" || echo "no summary: see $tool.log"
-      grep -E 'error|hazard|Uninitialized|at [A-Za-z_0-9]+\(|at [a-z_]+\+' "$out/$tool.log" | sed 's/=========//' | sort | uniq -c | sort -rn | head -8
+      grep -E 'error|hazard|Uninitialized|at [A-Za-z_0-9]+\(|at [a-z_]+\+' "$out/$tool.log" | sed 's/=========//' | sort | uniq -c | sort -rn | head -8 || true
     fi
   done
   return $status
@@ -186,7 +186,10 @@ for stage in "$@"; do
   esac
   begin=$SECONDS
   result=passed
-  ("${run[@]}") >"$out/$stage.log" 2>&1 || { result=failed; failed=1; }
+  set +e # not "||", under which a stage would go on after a command that fails
+  (set -e; "${run[@]}") >"$out/$stage.log" 2>&1
+  [ $? = 0 ] || { result=failed; failed=1; }
+  set -e
   printf '{"stage":"%s","result":"%s","seconds":%d,"commit":"%s"}\n' "$stage" "$result" $((SECONDS - begin)) "$commit" >>"$out/stages.jsonl"
   echo "$stage: $result"
   grep -E 'worst row|worst error|greedy|within the limit|ns/op|SUMMARY|SKIPPED|FAIL|error|want' "$out/$stage.log" | cut -c1-160 | tail -30 || true
