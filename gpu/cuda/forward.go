@@ -109,14 +109,11 @@ func layerName(layer int, what string) string { return fmt.Sprintf("layer %d: %s
 // manyLayer lists a layer whose products are the library's.
 func (e *Engine) manyLayer(b *builder, i, tokens, rows int) {
 	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
-	norm := func(what string, y, weights ptr) {
-		kernel(b, "rms_norm", layerName(i, what), [3]int{tokens, 1, 1}, 256, normArgs{x: buf.x, y: y, w: weights, out: buf.h, hidden: int32(g.Hidden), eps: float32(g.NormEps)})
-	}
 	added := buf.y // output of the block before, which a norm adds to the residual stream
 	if i == 0 {
 		added = 0
 	}
-	norm("input norm", added, w.attnNorm)
+	e.norm(b, layerName(i, "input norm"), tokens, normArgs{y: added, w: w.attnNorm})
 	b.gemm(layerName(i, "qkv"), gemmShape{tokens: tokens, n: g.QSize() + 2*g.KVSize(), k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
 	e.keys(b, i, tokens)
 	e.attention(b, i)
@@ -124,10 +121,17 @@ func (e *Engine) manyLayer(b *builder, i, tokens, rows int) {
 		e.attentionWide(b, i)
 	}
 	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
-	norm("norm of the MLP", buf.y, w.mlpNorm)
+	e.norm(b, layerName(i, "norm of the MLP"), tokens, normArgs{y: buf.y, w: w.mlpNorm})
 	b.gemm(layerName(i, "gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
 	kernel(b, "gate", layerName(i, "SwiGLU"), [3]int{(g.Intermediate + 2047) / 2048, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
 	b.gemm(layerName(i, "down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
+}
+
+// norm lists the norm of so many rows of the residual stream.
+func (e *Engine) norm(b *builder, purpose string, rows int, args normArgs) {
+	g := e.cfg.Geometry
+	args.x, args.out, args.hidden, args.eps = e.buf.x, e.buf.h, int32(g.Hidden), float32(g.NormEps)
+	kernel(b, "rms_norm", purpose, [3]int{rows, 1, 1}, 256, args)
 }
 
 // keys lists the rotation of queries and keys, and the way of keys and values into the cache.
@@ -156,7 +160,7 @@ func (e *Engine) attentionArgs(i int) attentionArgs {
 	window := slices.Index(l.windows, g.Windows[i])
 	return attentionArgs{
 		qkv: buf.qkv, cache: e.cache[i], tables: e.at(l.tables), tiles: e.at(l.tiles + window*l.tokens*tileWords), items: e.at(l.items + window*l.itemsMax()*itemWords),
-		starts: e.at(l.starts + window*(l.lists+1)), wide: e.at(l.wides + window*l.tokens*wideWords), wideCount: e.at(l.wideCount + window), partial: buf.partial, arrived: buf.joined, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads),
+		starts: e.at(l.starts + window*(l.lists+1)), wide: e.at(l.wides + window*l.tokens*tileWords), wideCount: e.at(l.wideCount + window), partial: buf.partial, arrived: buf.joined, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads),
 		blockSize: int32(l.blockSize), tableWidth: int32(l.width), window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())}
 }
 
@@ -167,7 +171,7 @@ func (e *Engine) tail(b *builder, tokens, rows int) {
 	if e.few(tokens) {
 		added = 0
 	}
-	kernel(b, "rms_norm", "last norm", [3]int{rows, 1, 1}, 256, normArgs{x: buf.x, y: added, w: e.weights.norm, out: buf.h, pick: e.at(l.last), hidden: int32(g.Hidden), eps: float32(g.NormEps)})
+	e.norm(b, "last norm", rows, normArgs{y: added, w: e.weights.norm, pick: e.at(l.last)})
 	if e.few(rows) {
 		e.linear(b, "linear_float", "LM head", linearArgs{in: buf.h, weights: e.weights.head, out: buf.logits, tokens: int32(rows), n: int32(g.Vocab), k: int32(g.Hidden)})
 	} else {

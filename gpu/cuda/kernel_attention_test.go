@@ -113,12 +113,8 @@ func (s *stand) attention(c attentionCase) {
 			pieces = max(pieces, int(t.piece+t.items))
 		}
 	}
-	wides := []int32{0, 0, 0, 0}
-	for _, x := range w.wides {
-		wides = append(wides, x.first, x.tokens, x.position, x.table)
-	}
 	args := attentionArgs{qkv: input(s, "qkv", qkv), cache: input(s, "cache", p.values), tables: input(s, "tables", p.tables), tiles: input(s, "tiles", append([]tile{}, w.tiles...)),
-		items: input(s, "items", append([]item{}, w.items...)), starts: input(s, "starts", w.starts), wide: input(s, "wide tiles", wides[4:]), wideCount: input(s, "number of wide tiles", []int32{int32(len(w.wides))}),
+		items: input(s, "items", append([]item{}, w.items...)), starts: input(s, "starts", w.starts), wide: input(s, "wide tiles", append([]tile{}, w.wides...)), wideCount: input(s, "number of wide tiles", []int32{int32(len(w.wides))}),
 		heads: int32(c.heads), kvHeads: int32(c.kvHeads), blockSize: int32(c.blockSize), tableWidth: int32(p.width), window: int32(c.window), scale: softmaxScale(1 / math.Sqrt(float64(s.head)))}
 	args.partial, _ = output(s, "partial", blanks32(pieces*c.kvHeads*tileRows*(s.head+2)))
 	var counts func() []uint32

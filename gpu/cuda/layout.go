@@ -38,7 +38,7 @@ type layout struct {
 	rowSlots  int // (rows); -1 for padding
 	tiles     int // (windows, tokens, 7)
 	items     int // (windows, tokens + lists, 4)
-	wides     int // (windows, tokens, 4)
+	wides     int // (windows, tokens, 7)
 	wideCount int // (windows)
 	tables    int // (rows, width), last, since only the rows in use are copied
 	words     int
@@ -74,7 +74,7 @@ func newLayout(cfg *gpu.Config, windows []int, lists, wideMin int) layout {
 	l.last, l.rowSlots = take(l.rows), take(l.rows)
 	l.tiles = take(len(windows) * l.tokens * tileWords)
 	l.items = take(len(windows) * l.itemsMax() * itemWords)
-	l.wides, l.wideCount = take(len(windows)*l.tokens*wideWords), take(len(windows))
+	l.wides, l.wideCount = take(len(windows)*l.tokens*tileWords), take(len(windows))
 	l.tables = take(l.rows * l.width)
 	return l
 }
@@ -83,7 +83,6 @@ func newLayout(cfg *gpu.Config, windows []int, lists, wideMin int) layout {
 const (
 	tileWords = 7
 	itemWords = 4
-	wideWords = 4
 )
 
 // itemsMax is the largest number of items of a step in layers with one window.
@@ -120,21 +119,21 @@ func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial ui
 	for k, window := range l.windows {
 		w.plan(step, group, window, l.lists, l.wideMin)
 		s[l.wideCount+k] = int32(len(w.wides))
-		for i, x := range w.wides {
-			at := l.wides + (k*l.tokens+i)*wideWords
-			s[at], s[at+1], s[at+2], s[at+3] = x.first, x.tokens, x.position, x.table
-		}
+		putTiles(s[l.wides+k*l.tokens*tileWords:], w.wides)
 		copy(s[l.starts+k*(l.lists+1):], w.starts)
-		at := l.tiles + k*l.tokens*tileWords
-		for _, x := range w.tiles {
-			s[at], s[at+1], s[at+2], s[at+3], s[at+4], s[at+5], s[at+6] = x.first, x.tokens, x.position, x.table, x.piece, x.items, x.cached
-			at += tileWords
-		}
-		at = l.items + k*l.itemsMax()*itemWords
+		putTiles(s[l.tiles+k*l.tokens*tileWords:], w.tiles)
+		at := l.items + k*l.itemsMax()*itemWords
 		for _, x := range w.items {
 			s[at], s[at+1], s[at+2], s[at+3] = x.tile, x.begin, x.end, x.piece
 			at += itemWords
 		}
 	}
 	return l.tables + len(step.Rows)*l.width
+}
+
+// putTiles writes tiles one behind the other.
+func putTiles(s []int32, tiles []tile) {
+	for i, x := range tiles {
+		copy(s[i*tileWords:], []int32{x.first, x.tokens, x.position, x.table, x.piece, x.items, x.cached})
+	}
 }

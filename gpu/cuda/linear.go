@@ -38,13 +38,12 @@ func (e *Engine) fewLayer(b *builder, i, tokens int) {
 // normed gives a product the normalised residual stream, and says what the product does beside its own: of a few tokens it normalises them itself; of more that
 // would take each block as long as one kernel takes for all of them.
 func (e *Engine) normed(b *builder, i int, args *linearArgs, what string, weights ptr, parts int32) string {
-	buf := &e.buf
 	if args.tokens <= fewNormed {
-		args.in, args.norm, args.squares, args.parts = buf.x, weights, buf.squares, parts
+		args.in, args.norm, args.squares, args.parts = e.buf.x, weights, e.buf.squares, parts
 		return "norm, "
 	}
-	args.in = buf.h
-	kernel(b, "rms_norm", layerName(i, what), [3]int{int(args.tokens), 1, 1}, 256, normArgs{x: buf.x, w: weights, out: buf.h, hidden: int32(e.cfg.Geometry.Hidden), eps: float32(e.cfg.Geometry.NormEps)})
+	args.in = e.buf.h
+	e.norm(b, layerName(i, what), int(args.tokens), normArgs{w: weights})
 	return ""
 }
 

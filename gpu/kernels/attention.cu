@@ -22,11 +22,6 @@ struct tile {
 	int cached;        // keys that were in the cache before the step
 };
 
-// Of rows with many new tokens: up to 128 / group of them.
-struct wide_tile {
-	int first, tokens, position, table; // see tile
-};
-
 struct attention_args {
 	const bf16 *qkv;     // (tokens, heads + 2 kv_heads, HEAD_SIZE)
 	const bf16 *cache;   // of the layer
@@ -34,7 +29,7 @@ struct attention_args {
 	const tile *tiles;
 	const item *items;
 	const int *starts;   // (lists + 1): first item of each list
-	const wide_tile *wide;
+	const tile *wide;    // of rows with many new tokens: up to 128 / group of them, in no list
 	const int *wide_count;
 	float *partial;      // (pieces, kv_heads, TILE, HEAD_SIZE + 2): weighted sum, largest score, sum of weights
 	u32 *arrived;        // (pieces, kv_heads), zero between the launches: items of a tile that have ended

@@ -12,6 +12,21 @@
 // The address of 16 bytes of a key in shared memory. They are permuted so that eight keys at one place lie in different banks.
 DEVICE bf16 *key_part(bf16 *keys, int key, int part) { return keys + key * HEAD_SIZE + ((part ^ (key & 7)) * 8); }
 
+// What a lane brings of query rows first to first + 15 of a tile to mma, and the keys that its rows g and g + 8 see.
+DEVICE void load_queries(const attention_args &a, const tile &t, int kv, int first, u32 (&q)[HEAD_SIZE / 16][4], int (&lowest)[2], int (&highest)[2]) {
+	const int group = a.heads / a.kv_heads, g = threadIdx.x % 32 / 4, t4 = threadIdx.x % 4;
+#pragma unroll
+	for (int h = 0; h < 2; h++) {
+		const int r = first + g + 8 * h, position = t.position + r / group;
+		const bool own = r < t.tokens * group;
+		highest[h] = own ? position : -1;
+		lowest[h] = a.window == 0 ? 0 : position - a.window + 1;
+		const bf16 *from = a.qkv + query_row(a, t, kv, own ? r : 0, a.heads + 2 * a.kv_heads) * HEAD_SIZE + 2 * t4;
+#pragma unroll
+		for (int k = 0; k < HEAD_SIZE / 16; k++) q[k][h] = *(const u32 *)(from + k * 16), q[k][h + 2] = *(const u32 *)(from + k * 16 + 8);
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(const attention_args a) {
 	SHARED_MEMORY(memory); // the rings; at the end of an item the results of the warps: (warps, TILE, JOIN_STRIDE) float32
 	__shared__ float tops[ATTENTION_WARPS][TILE], sums[ATTENTION_WARPS][TILE];
@@ -55,15 +70,9 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 		after_previous();
 
 		u32 q[HEAD_SIZE / 16][4];
-		int lowest[2], highest[2]; // keys that rows g and g + 8 see
-		for (int h = 0; h < 2; h++) {
-			const int r = g + 8 * h, position = t.position + r / group;
-			highest[h] = r < rows ? min(position, it.end - 1) : -1;
-			lowest[h] = a.window == 0 ? 0 : position - a.window + 1;
-			const bf16 *from = a.qkv + query_row(a, t, kv, r < rows ? r : 0, a.heads + 2 * a.kv_heads) * HEAD_SIZE + 2 * t4;
-#pragma unroll
-			for (int k = 0; k < HEAD_SIZE / 16; k++) q[k][h] = *(const u32 *)(from + k * 16), q[k][h + 2] = *(const u32 *)(from + k * 16 + 8);
-		}
+		int lowest[2], highest[2];
+		load_queries(a, t, kv, 0, q, lowest, highest);
+		highest[0] = min(highest[0], it.end - 1), highest[1] = min(highest[1], it.end - 1);
 		float acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0};
 
 		for (int n = 0; n < groups; n++) {
@@ -91,8 +100,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 					v = at >= lowest[h] && at <= highest[h] ? v * a.scale : NEGATIVE_INFINITY;
 					best = fmaxf(best, v);
 				}
-				best = fmaxf(best, lane_xor(best, 1));
-				best = fmaxf(best, lane_xor(best, 2));
+				best = four_max(best);
 				const float base = best == NEGATIVE_INFINITY ? 0.0f : best; // nothing seen yet: all weights are 0
 				correct[h] = power2(top[h] - base);
 				top[h] = best;
@@ -123,8 +131,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 		float *results = (float *)memory + warp * TILE * JOIN_STRIDE;
 #pragma unroll
 		for (int h = 0; h < 2; h++) {
-			sum[h] += lane_xor(sum[h], 1);
-			sum[h] += lane_xor(sum[h], 2);
+			sum[h] = four_sum(sum[h]);
 			if (t4 == 0) tops[warp][g + 8 * h] = top[h], sums[warp][g + 8 * h] = sum[h];
 #pragma unroll
 			for (int d = 0; d < HEAD_SIZE / 8; d++) *(float2 *)(results + (g + 8 * h) * JOIN_STRIDE + d * 8 + 2 * t4) = float2{acc[d][2 * h], acc[d][2 * h + 1]};

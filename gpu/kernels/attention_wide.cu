@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 	for (int round = 0; round * gridDim.x < pairs; round++) {
 		const int pair = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
 		if (pair >= pairs) continue;
-		const wide_tile t = a.wide[pair / a.kv_heads];
+		const tile t = a.wide[pair / a.kv_heads];
 		const int kv = pair % a.kv_heads, rows = t.tokens * group, end = t.position + t.tokens;
 		const int begin = a.window == 0 ? 0 : max(0, t.position - a.window + 1) / WIDE_KEYS * WIDE_KEYS;
 		const int *table = a.tables + (i64)t.table * a.table_width;
@@ -45,17 +45,10 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 		for (int s = 0; s < WIDE_STAGES - 1; s++) fetch(begin + s * WIDE_KEYS, s);
 
 		u32 q[HEAD_SIZE / 16][4];
-		int lowest[2], highest[2]; // keys that rows g and g + 8 of the warp see
-		for (int h = 0; h < 2; h++) {
-			const int r = warp * 16 + g + 8 * h, token = t.first + r / group, position = t.position + r / group;
-			highest[h] = r < rows ? position : -1;
-			lowest[h] = a.window == 0 ? 0 : position - a.window + 1;
-			const bf16 *from = a.qkv + ((i64)(r < rows ? token : t.first) * (a.heads + 2 * a.kv_heads) + kv * group + (r < rows ? r % group : 0)) * HEAD_SIZE + 2 * t4;
-#pragma unroll
-			for (int k = 0; k < HEAD_SIZE / 16; k++) q[k][h] = *(const u32 *)(from + k * 16), q[k][h + 2] = *(const u32 *)(from + k * 16 + 8);
-		}
-		const int all_see = t.position + warp * 16 / group;                             // keys up to this one are seen by all rows of the warp
-		const int none_sees = t.position + min(warp * 16 + 15, rows - 1) / group;       // keys after this one by none
+		int lowest[2], highest[2];
+		load_queries(a, t, kv, warp * 16, q, lowest, highest);
+		const int all_see = t.position + warp * 16 / group;                       // keys up to this one are seen by all rows of the warp
+		const int none_sees = t.position + min(warp * 16 + 15, rows - 1) / group; // keys after this one by none
 		const bool own = warp * 16 < rows;
 		float acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0};
 
@@ -92,9 +85,7 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 				float best = NEGATIVE_INFINITY;
 #pragma unroll
 				for (int n = 0; n < WIDE_KEYS / 8; n++) best = fmaxf(best, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
-				best = fmaxf(best, lane_xor(best, 1));
-				best = fmaxf(best, lane_xor(best, 2));
-				best = fmaxf(top[h], best * a.scale); // the scale is positive
+				best = fmaxf(top[h], four_max(best) * a.scale); // the scale is positive
 				const float base = best == NEGATIVE_INFINITY ? 0.0f : best; // nothing seen yet: all weights are 0
 				correct[h] = power2(top[h] - base);
 				top[h] = best;
@@ -124,11 +115,10 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 		wait_copies<0>();
 #pragma unroll
 		for (int h = 0; h < 2; h++) {
-			sum[h] += lane_xor(sum[h], 1);
-			sum[h] += lane_xor(sum[h], 2);
+			sum[h] = four_sum(sum[h]);
 			const int r = warp * 16 + g + 8 * h;
 			if (r >= rows) continue;
-			u32 *to = (u32 *)(a.out + ((i64)(t.first + r / group) * a.heads + kv * group + r % group) * HEAD_SIZE) + t4;
+			u32 *to = (u32 *)(a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE) + t4;
 			const float scale = 1.0f / sum[h];
 #pragma unroll
 			for (int d = 0; d < HEAD_SIZE / 8; d++) to[d * 4] = pack(acc[d][2 * h] * scale, acc[d][2 * h + 1] * scale);

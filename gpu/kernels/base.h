@@ -136,6 +136,16 @@ DEVICE float warp_max(float v) {
 	return v;
 }
 
+// The sum and the largest over four neighbouring lanes, which have the columns of a row in mma's results.
+DEVICE float four_sum(float v) {
+	v += lane_xor(v, 1);
+	return v + lane_xor(v, 2);
+}
+DEVICE float four_max(float v) {
+	v = fmaxf(v, lane_xor(v, 1));
+	return fmaxf(v, lane_xor(v, 2));
+}
+
 // The sum over a block of whole warps, on every thread. scratch holds 32 values.
 DEVICE float block_sum(float v, float *scratch) {
 	v = warp_sum(v);
