@@ -2,9 +2,7 @@ package artifact
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -150,30 +148,6 @@ func (c Cause) String() string {
 		return fmt.Sprintf("point %d: %s", c.BenchmarkID, c.Text)
 	}
 	return fmt.Sprintf("point %d, forward %d: %s", c.BenchmarkID, c.ForwardIndex, c.Text)
-}
-
-// Causes lists, a line each, what stands out in the evidence of a rank or merged document.
-func (d *Document) Causes() ([]string, error) {
-	own := d.members["fpmrun"]
-	if own == nil {
-		return nil, nil
-	}
-	if d.Type() != "merged" {
-		var h History
-		if err := json.Unmarshal(own, &h); err != nil {
-			return nil, fmt.Errorf("artifact: %q: fpmrun: %w", d.Path, err)
-		}
-		return causeLines("", h.Points), nil
-	}
-	var ranks map[string]History
-	if err := json.Unmarshal(own, &ranks); err != nil {
-		return nil, fmt.Errorf("artifact: %q: fpmrun: %w", d.Path, err)
-	}
-	var lines []string
-	for _, rank := range slices.SortedFunc(maps.Keys(ranks), func(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }) {
-		lines = append(lines, causeLines("rank "+rank+", ", ranks[rank].Points)...)
-	}
-	return lines, nil
 }
 
 // Causes lists, a line each, what stands out in the evidence of the points that count.

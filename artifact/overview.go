@@ -132,9 +132,7 @@ func (o *overviewReader) causes() []string {
 		if rank != "" {
 			prefix = "rank " + rank + ", "
 		}
-		for _, c := range Causes(o.evidence[rank]) {
-			lines = append(lines, prefix+c.String())
-		}
+		lines = append(lines, causeLines(prefix, o.evidence[rank])...)
 	}
 	return lines
 }

@@ -1,19 +1,13 @@
 #include "algorithms.h"
 
-enum { MOST = 16, PREFERENCE_WORKSPACE = 1 };
+enum { MOST = 16 };
 
 failure list_algorithms(machine *m, int plan, blas_algo *algorithms, int most, int *found) {
-	DRIVER_CALL(cuCtxSetCurrent, m->context);
-	const gemm_plan *p = &m->plans[plan];
+	ENTER;
 	blas_result results[MOST];
 	int count = 0;
-	void *preference = 0;
-	BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference);
-	int code = blas.cublasLtMatmulPreferenceSetAttribute(preference, PREFERENCE_WORKSPACE, &m->workspace_size, sizeof m->workspace_size);
-	if (!code)
-		code = blas.cublasLtMatmulAlgoGetHeuristic(m->handle, p->desc, p->weights, p->in, p->out, p->out, preference, most < MOST ? most : MOST, results, &count);
-	blas.cublasLtMatmulPreferenceDestroy(preference);
-	if (code) return blas_failed("cublasLtMatmulAlgoGetHeuristic", code);
+	failure f = ask_algorithms(m, &m->plans[plan], results, most < MOST ? most : MOST, &count);
+	if (f.call) return f;
 	*found = 0;
 	for (int i = 0; i < count; i++)
 		if (!results[i].state) algorithms[(*found)++] = results[i].algo;

@@ -6,16 +6,12 @@ package cuda
 import "C"
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"strconv"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/gpu"
 )
@@ -29,26 +25,15 @@ const (
 	trialRuns = 20
 )
 
-// algorithms are the choices for the products of one kind of GPU with one driver and one cuBLASLt. They are kept in the user's cache folder, so that every rank and every
-// launch runs the same: of several processes that need a choice one makes it, under a lock, and the others read it. Without a folder that can be written each process
-// has choices of its own.
+// algorithms are the choices for the products of one kind of GPU with one driver and one cuBLASLt. They are in the cache, so that every rank and every launch runs the
+// same. Without a cache each process has choices of its own.
 type algorithms struct {
-	path   string // "" without a folder
+	cache  cache
 	chosen map[string][]byte
 }
 
 func newAlgorithms(d Device, l *Libraries) *algorithms {
-	a := &algorithms{chosen: map[string][]byte{}}
-	dir, err := os.UserCacheDir()
-	if err == nil {
-		dir = filepath.Join(dir, "fpmrun", "algorithms")
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err == nil {
-		key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d", d.Name, l.Driver, l.CublasLt))
-		a.path = filepath.Join(dir, fmt.Sprintf("%x.json", key[:16]))
-	}
-	return a
+	return &algorithms{cache: newCache("algorithms", ".json", d.Name, strconv.Itoa(l.Driver), strconv.Itoa(l.CublasLt)), chosen: map[string][]byte{}}
 }
 
 // choose is the choice for a product: one that was made before, or else what pick says.
@@ -56,13 +41,10 @@ func (a *algorithms) choose(product string, pick func() ([]byte, error)) ([]byte
 	if known := a.chosen[product]; known != nil {
 		return known, nil
 	}
-	if a.path != "" {
-		if lock, err := os.OpenFile(a.path+".lock", os.O_CREATE|os.O_RDWR, 0o644); err == nil {
-			defer lock.Close()
-			if unix.Flock(int(lock.Fd()), unix.LOCK_EX) == nil {
-				a.read()
-			}
-		}
+	text, ok, unlock := a.cache.lock()
+	defer unlock()
+	if ok {
+		a.read(text)
 	}
 	if known := a.chosen[product]; known != nil {
 		return known, nil
@@ -72,35 +54,22 @@ func (a *algorithms) choose(product string, pick func() ([]byte, error)) ([]byte
 		return nil, err
 	}
 	a.chosen[product] = picked
-	a.write()
+	if text, err := json.Marshal(a.chosen); err == nil {
+		a.cache.write(text)
+	}
 	return picked, nil
 }
 
-// read takes in what others chose; a file that cannot be read is made anew.
-func (a *algorithms) read() {
+// read takes in what others chose; a text that cannot be read is made anew.
+func (a *algorithms) read(text []byte) {
 	var file map[string][]byte
-	text, err := os.ReadFile(a.path)
-	if err != nil || json.Unmarshal(text, &file) != nil {
+	if json.Unmarshal(text, &file) != nil {
 		return
 	}
 	for product, choice := range file {
 		if len(choice) == C.sizeof_blas_algo {
 			a.chosen[product] = choice
 		}
-	}
-}
-
-// write keeps the choices; a cache that cannot be written costs time only.
-func (a *algorithms) write() {
-	if a.path == "" {
-		return
-	}
-	text, err := json.Marshal(a.chosen)
-	if err != nil {
-		return
-	}
-	if err := os.WriteFile(a.path+".tmp", text, 0o644); err == nil {
-		_ = os.Rename(a.path+".tmp", a.path)
 	}
 }
 
@@ -117,9 +86,7 @@ func (b *builder) selectAlgorithm(s gemmShape, plan C.int, in, weights, out ptr)
 			return nil, err
 		}
 		trial := builder{m: b.m}
-		var c C.command
-		c.kind, c.plan, c.in, c.weights, c.out = C.GEMM, plan, C.device_ptr(in), C.device_ptr(weights), C.device_ptr(out)
-		trial.add("gemm", product, c)
+		trial.product(product, plan, in, weights, out)
 		p, err := trial.build()
 		if err != nil {
 			return nil, err

@@ -43,7 +43,7 @@ func TestAlgorithmsAreChosenOnce(t *testing.T) {
 		t.Errorf("another driver: %v", err)
 	}
 	a := newAlgorithms(device, libraries)
-	if err := os.WriteFile(a.path, []byte(`{"a":"AAAA"`), 0o644); err != nil {
+	if err := os.WriteFile(a.cache.path, []byte(`{"a":"AAAA"`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := a.choose("a", func() ([]byte, error) { return choice(9), nil }); err != nil || !bytes.Equal(c, choice(9)) {

@@ -7,16 +7,11 @@ package cuda
 import "C"
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
@@ -72,39 +67,19 @@ func architecture(d Device) string {
 	return name
 }
 
-// cached is the machine code of a source. It is kept in the user's cache folder under a name that stands for source, compiler and options; of several
-// processes that need it one compiles and the others wait. Without a folder that can be written it is compiled each time.
+// cached is the machine code of a source, which one process compiles and the cache keeps.
 func cached(source, compiler string, options []string) ([]byte, error) {
-	dir, err := os.UserCacheDir()
-	if err == nil {
-		dir = filepath.Join(dir, "fpmrun", "kernels")
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err != nil {
-		return compile(source, options)
-	}
-	key := sha256.Sum256([]byte(strings.Join(append([]string{compiler, source}, options...), "\x00")))
-	path := filepath.Join(dir, fmt.Sprintf("%x.cubin", key[:16]))
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return compile(source, options)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return compile(source, options)
-	}
-	if image, err := os.ReadFile(path); err == nil {
+	c := newCache("kernels", ".cubin", append([]string{compiler, source}, options...)...)
+	image, ok, unlock := c.lock()
+	defer unlock()
+	if ok {
 		return image, nil
 	}
 	image, err := compile(source, options)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		c.write(image)
 	}
-	temp := path + ".tmp"
-	if err := os.WriteFile(temp, image, 0o644); err == nil { // a cache that cannot be written costs time only
-		_ = os.Rename(temp, path)
-	}
-	return image, nil
+	return image, err
 }
 
 // builtinMissing is NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.

@@ -69,7 +69,7 @@ type Engine struct {
 type flight struct {
 	serial       uint32
 	tokens, rows int
-	run          shape
+	program      *program
 	step         *gpu.Step
 	launched     int64 // CLOCK_MONOTONIC
 }
@@ -226,7 +226,7 @@ func (e *Engine) Enqueue(step *gpu.Step) error {
 	if err := e.timing.record(e.serial, end); err != nil {
 		return e.fail(err)
 	}
-	e.flight = append(e.flight, flight{serial: e.serial, tokens: step.Tokens(), rows: len(step.Rows), run: p.shape, step: step, launched: int64(C.monotonic())})
+	e.flight = append(e.flight, flight{serial: e.serial, tokens: step.Tokens(), rows: len(step.Rows), program: p, step: step, launched: int64(C.monotonic())})
 	for i := range step.Rows {
 		e.sampled[step.Rows[i].Slot] = true // before any later step runs
 	}
@@ -254,11 +254,7 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	var outcome C.int
 	flag := (*C.uint32_t)(unsafe.Pointer(&result[size-1]))
 	stop := (*C.uint32_t)(unsafe.Pointer(&e.stop))
-	last := time.Duration(0)
-	if p := e.programs[f.run]; p != nil {
-		last = p.took
-	}
-	limit := e.watchdog.limit(&f, last)
+	limit := e.watchdog.limit(&f)
 	err := check(C.await(e.machine.c, flag, C.uint32_t(f.serial), C.int64_t(limit), stop, &arrival, &outcome))
 	switch {
 	case err != nil:
@@ -274,12 +270,10 @@ func (e *Engine) Await(ctx context.Context, out *gpu.Output) error {
 	if out.Device, err = e.timing.of(f.serial); err != nil {
 		return e.fail(err)
 	}
-	if p := e.programs[f.run]; p != nil {
-		p.took = time.Duration(int64(arrival) - max(f.launched, e.arrived))
-	}
+	f.program.took = time.Duration(int64(arrival) - max(f.launched, e.arrived))
 	e.arrived = int64(arrival)
 	out.Arrival = int64(arrival) + e.clock
-	out.Dispatch = gpu.Dispatch{Mode: f.run.mode, Unpadded: f.tokens, Padded: f.run.tokens}
+	out.Dispatch = gpu.Dispatch{Mode: f.program.shape.mode, Unpadded: f.tokens, Padded: f.program.shape.tokens}
 	return nil
 }
 

@@ -4,9 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-/* A context is current per thread and a goroutine moves between threads, so every entry makes it current: some 50 ns. */
-#define ENTER DRIVER_CALL(cuCtxSetCurrent, m->context)
-
 enum {
 	STREAM_NON_BLOCKING = 1,
 	HOST_PORTABLE_MAPPED = 1 | 2,
@@ -156,6 +153,15 @@ failure find_function(machine *m, void **function, void *module, const char *nam
 	return no_failure;
 }
 
+failure ask_algorithms(machine *m, const gemm_plan *p, blas_result *results, int most, int *found) {
+	void *preference = 0;
+	BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference);
+	int code = blas.cublasLtMatmulPreferenceSetAttribute(preference, PREFERENCE_WORKSPACE, &m->workspace_size, sizeof m->workspace_size);
+	if (!code) code = blas.cublasLtMatmulAlgoGetHeuristic(m->handle, p->desc, p->weights, p->in, p->out, p->out, preference, most, results, found);
+	blas.cublasLtMatmulPreferenceDestroy(preference);
+	return code ? blas_failed("cublasLtMatmulAlgoGetHeuristic", code) : no_failure;
+}
+
 failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_type, device_ptr bias, int *plan) {
 	ENTER;
 	gemm_plan p = {0};
@@ -169,13 +175,10 @@ failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_t
 	BLAS_CALL(cublasLtMatrixLayoutCreate, &p.weights, REAL_16BF, k, n, k);
 	BLAS_CALL(cublasLtMatrixLayoutCreate, &p.in, REAL_16BF, k, tokens, k);
 	BLAS_CALL(cublasLtMatrixLayoutCreate, &p.out, out_type, n, tokens, n);
-	void *preference = 0;
-	BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference);
-	BLAS_CALL(cublasLtMatmulPreferenceSetAttribute, preference, PREFERENCE_WORKSPACE, &m->workspace_size, sizeof m->workspace_size);
 	blas_result result;
-	int code = blas.cublasLtMatmulAlgoGetHeuristic(m->handle, p.desc, p.weights, p.in, p.out, p.out, preference, 1, &result, &found);
-	blas.cublasLtMatmulPreferenceDestroy(preference);
-	if (code || !found) return blas_failed("cublasLtMatmulAlgoGetHeuristic", code ? code : 15 /* not supported */);
+	failure f = ask_algorithms(m, &p, &result, 1, &found);
+	if (f.call) return f;
+	if (!found) return blas_failed("cublasLtMatmulAlgoGetHeuristic", 15 /* not supported */);
 	p.algo = result.algo;
 	p.workspace = result.workspace;
 	gemm_plan *plans = realloc(m->plans, (m->plan_count + 1) * sizeof *plans);

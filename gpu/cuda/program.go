@@ -95,6 +95,11 @@ func (b *builder) gemm(purpose string, shape gemmShape, in, weights, out ptr) {
 		b.gemms[shape] = plan
 		b.m.stages.Lap("selection", begin)
 	}
+	b.product(purpose, plan, in, weights, out)
+}
+
+// product adds a planned product.
+func (b *builder) product(purpose string, plan C.int, in, weights, out ptr) {
 	var c C.command
 	c.kind, c.plan, c.in, c.weights, c.out = C.GEMM, plan, C.device_ptr(in), C.device_ptr(weights), C.device_ptr(out)
 	b.add("gemm", purpose, c)

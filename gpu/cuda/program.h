@@ -39,6 +39,9 @@ typedef struct {
 	int synchronous; /* wait after each command, to find the one that fails */
 } machine;
 
+/* A context is current per thread and a goroutine moves between threads, so every entry makes it current: some 50 ns. */
+#define ENTER DRIVER_CALL(cuCtxSetCurrent, m->context)
+
 /* What the driver says of a device: compute capability, multiprocessors and L2 bytes are the attributes. */
 failure describe_device(int ordinal, int *count, char *name, int size, device_uuid *uuid, int attributes[4], size_t *total);
 
@@ -68,6 +71,9 @@ failure find_function(machine *m, void **function, void *module, const char *nam
 
 /* Asks cuBLASLt for the product's algorithm; type of out is 0 for float32 and 14 for bfloat16. */
 failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_type, device_ptr bias, int *plan);
+
+/* Asks cuBLASLt for at most so many algorithms of a product, the one that it thinks best first. */
+failure ask_algorithms(machine *m, const gemm_plan *p, blas_result *results, int most, int *found);
 
 /* Runs commands; at is the one that failed. */
 failure run(machine *m, const command *commands, int count, int *at);

@@ -1,7 +1,5 @@
 #include "resources.h"
 
-#define ENTER DRIVER_CALL(cuCtxSetCurrent, m->context)
-
 enum { SHARED_BYTES = 1, LOCAL_BYTES = 3, REGISTERS = 4 };
 
 failure read_resources(machine *m, void *function, kernel_resources *r) {

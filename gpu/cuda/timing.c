@@ -1,7 +1,5 @@
 #include "timing.h"
 
-#define ENTER DRIVER_CALL(cuCtxSetCurrent, m->context)
-
 failure make_event(machine *m, void **event) {
 	ENTER;
 	DRIVER_CALL(cuEventCreate, event, 0);

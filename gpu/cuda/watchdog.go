@@ -28,7 +28,8 @@ func newWatchdog(cfg *gpu.Config) watchdog {
 }
 
 // limit is how long a step may take: by the last time of its shape, or where there was none by its floor on an H200.
-func (w *watchdog) limit(f *flight, last time.Duration) time.Duration {
+func (w *watchdog) limit(f *flight) time.Duration {
+	last := f.program.took
 	if last == 0 {
 		last = w.roofline.Floor(f.step)
 	}
@@ -38,8 +39,8 @@ func (w *watchdog) limit(f *flight, last time.Duration) time.Duration {
 // stuck describes a step that has not ended in time.
 func (w *watchdog) stuck(f *flight, limit time.Duration) error {
 	graph := "without a graph"
-	if f.run.mode != gpu.GraphNone {
-		graph = fmt.Sprintf("in the %s graph of %d tokens", f.run.mode, f.run.tokens)
+	if run := f.program.shape; run.mode != gpu.GraphNone {
+		graph = fmt.Sprintf("in the %s graph of %d tokens", run.mode, run.tokens)
 	}
 	where := "--debug-progress tells where it is"
 	if w.progress != nil {

@@ -51,7 +51,7 @@ func TestProgress(t *testing.T) {
 func TestLimitOfAStep(t *testing.T) {
 	cfg := configuration(geometry(t, "llama-3.1-8b", ""))
 	w := newWatchdog(&cfg)
-	f := flight{step: &gpu.Step{Rows: []gpu.Row{{Computed: 1024}}}, run: shape{gpu.GraphFull, 8, 8}, serial: 7, tokens: 1, rows: 1}
+	f := flight{step: &gpu.Step{Rows: []gpu.Row{{Computed: 1024}}}, program: &program{shape: shape{gpu.GraphFull, 8, 8}}, serial: 7, tokens: 1, rows: 1}
 	for _, c := range []struct {
 		name        string
 		least, last time.Duration
@@ -62,7 +62,8 @@ func TestLimitOfAStep(t *testing.T) {
 		{"the first step, by its floor of 3.26 ms", 0, 0, 65 * time.Millisecond},
 	} {
 		w.least = c.least
-		if got := w.limit(&f, c.last).Round(5 * time.Millisecond); got != c.want {
+		f.program.took = c.last
+		if got := w.limit(&f).Round(5 * time.Millisecond); got != c.want {
 			t.Errorf("%s may take %v, want %v", c.name, got, c.want)
 		}
 	}
