@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-//go:embed base.h *.cu
+//go:embed base.h hopper.h *.cu
 var files embed.FS
 
 // parts in the order in which they are one text.
-var parts = []string{"base.h", "layer.cu", "linear.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
+var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
 
 // Names of the kernels that there are for every head size.
 var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep", "mark",

@@ -21,7 +21,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 
 #define SHARED_MEMORY(name) char *const name = shared_memory
-alignas(128) static char shared_memory[227 << 10];
+alignas(1024) static char shared_memory[227 << 10];
 
 struct alignas(8) uint2 {
 	unsigned x, y;
@@ -39,11 +39,21 @@ struct index3 {
 	unsigned x, y, z;
 };
 
-enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, ENDED };
+enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, ENDED };
 
 struct copy {
 	char *to;
 	const char *from; // null: zeros
+};
+
+// A product of a warp group: see hopper.h.
+struct group_product {
+	float *d;
+	int columns;
+	bool registers; // a is in them
+	uint32_t a[4];
+	uint64_t first, second;
+	bool transposed, add;
 };
 
 struct fiber {
@@ -55,6 +65,9 @@ struct fiber {
 	int barrier, round; // that it waits for at a meeting
 	char *stack;
 	std::deque<std::vector<copy>> copies; // that are not waited for, a group each; the last one is open
+	std::deque<std::vector<group_product>> products; // the same
+	const uint64_t *phases; // the barrier that it waits at for the end of a phase of this parity
+	uint32_t parity;
 };
 
 static fiber fibers[1024];
@@ -114,6 +127,8 @@ static bool release(unsigned begin, unsigned end, fiber_state state, bool *moved
 	return any;
 }
 
+static inline bool phase_over(const uint64_t *barrier, uint32_t parity);
+
 static void run_block() {
 	const size_t size = 64 << 10;
 	for (unsigned i = 0; i < blockDim.x; i++) {
@@ -128,6 +143,7 @@ static void run_block() {
 		f->state = READY;
 		f->begun = false;
 		f->copies.assign(1, {});
+		f->products.assign(1, {});
 	}
 	memset(shared_memory, 0xff, shared_size);
 	for (;;) {
@@ -145,6 +161,8 @@ static void run_block() {
 		for (unsigned w = 0; w < blockDim.x; w += 32) release(w, w + 32 < blockDim.x ? w + 32 : blockDim.x, AT_WARP, &moved);
 		for (unsigned i = 0; i < blockDim.x; i++)
 			if (fibers[i].state == AT_MEETING && meetings[fibers[i].barrier].round != fibers[i].round) fibers[i].state = READY, moved = true;
+		for (unsigned i = 0; i < blockDim.x; i++)
+			if (fibers[i].state == AT_PHASE && phase_over(fibers[i].phases, fibers[i].parity)) fibers[i].state = READY, moved = true;
 		if (!release(0, blockDim.x, AT_BARRIER, &moved)) {
 			for (auto &m : meetings)
 				if (m.came) fprintf(stderr, "emulated kernel: a barrier was left half full by block %u, %u\n", blockIdx.x, blockIdx.y), exit(70);

@@ -9,7 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "hopper.h"
+
 #include "../../kernels/base.h"
+
+#include "../../kernels/hopper.h"
 
 #include "../../kernels/layer.cu"
 
@@ -199,7 +203,7 @@ int cublasLtDestroy(void *h) { return h == 0; }
 struct product {
 	const bf16 *bias;
 };
-struct matrix {
+struct layout {
 	int type;
 	uint64_t rows, columns;
 };
@@ -210,8 +214,8 @@ int cublasLtMatmulDescSetAttribute(void *d, int a, const void *v, size_t n) {
 	return !d || !a || !v || !n;
 }
 int cublasLtMatrixLayoutCreate(void **l, int t, uint64_t r, uint64_t c, int64_t ld) {
-	matrix *m = (matrix *)malloc(sizeof *m);
-	*m = matrix{t, r, c};
+	layout *m = (layout *)malloc(sizeof *m);
+	*m = layout{t, r, c};
 	return *l = m, (t != 0 && t != 14) || !c || ld != (int64_t)r;
 }
 int cublasLtMatrixLayoutDestroy(void *l) { return free(l), 0; }
@@ -240,7 +244,7 @@ int cublasLtMatmul(void *h, void *d, const void *al, uint64_t a, void *la, uint6
 		capturing->push_back([=] { return cublasLtMatmul(h, d, one, a, la, b, lb, zero, c, lc, e, le, g, w, n, s); });
 		return 0;
 	}
-	const matrix *weights = (matrix *)la, *in = (matrix *)lb, *out = (matrix *)le;
+	const layout *weights = (layout *)la, *in = (layout *)lb, *out = (layout *)le;
 	if (weights->rows != in->rows || out->rows != weights->columns || out->columns != in->columns) return 7;
 	const bf16 *x = (bf16 *)b, *y = (bf16 *)a, *bias = ((product *)d)->bias;
 	for (uint64_t t = 0; t < out->columns; t++)

@@ -1,0 +1,75 @@
+// What compute capability 9.0 alone has: products of warp groups (four warps: 128 threads, the first one a multiple of 128) whose operands lie in shared memory,
+// barriers there that are waited for by their phase, and registers that warp groups hand over to each other (PTX ISA 8, "asynchronous warpgroup level matrix
+// instructions", "mbarrier", "setmaxnreg").
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(HOST_PRIMITIVES)
+#define HOPPER
+
+// Describes a matrix of bfloat16 in shared memory to wgmma. It consists of lines of 64 values; eight lines, 1,024 bytes at a multiple of 1,024, are a group, and the groups follow each
+// other. Part p of 16 bytes of line l lies at p ^ l % 8 in its line (the 128-byte swizzle). A line has 64 values along k of one row: 16 of them begin at a multiple of 32
+// bytes after the first. Or, transposed, a line has 64 rows at one k, and the next 64 rows are more_rows bytes away.
+DEVICE u64 matrix(const void *first, int more_rows = 16) {
+	constexpr u64 SWIZZLE = 1ull << 62, NEXT_GROUP = 1024 >> 4;
+	return SWIZZLE | NEXT_GROUP << 32 | (u64)(more_rows >> 4) << 16 | (shared_address(first) & 0x3ffff) >> 4;
+}
+
+#ifndef HOST_PRIMITIVES
+// wgmma adds a(64, 16) b(16, N), bfloat16, to d(64, N) in float32, or sets d to it where add is false. Warp w of the group has rows 16 w to 16 w + 15 of d, which is of N / 2 values
+// a lane: d[4 i] to d[4 i + 3] as mma's, of columns 8 i to 8 i + 7. a is described in shared memory, or is in registers as mma's; b is described, its columns being the rows of a matrix, or of
+// a TRANSPOSED one. It runs on its own from wgmma_begin on, which follows the writing of the registers that it takes; wgmma_wait waits until at most so many groups that wgmma_commit ended are left. hold keeps the
+// compiler from moving other uses of d across it.
+DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int LEFT> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
+template <int SIZE> DEVICE void hold(float (&d)[SIZE]) {
+#pragma unroll
+	for (int i = 0; i < SIZE; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+#define SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
+#define SUMS_32(i) SUMS_16(i), SUMS_16(i + 16)
+#define SUMS_64(i) SUMS_32(i), SUMS_32(i + 32)
+#define PLACES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define PLACES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define PLACES_64 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+#define WGMMA(N, SUMS, PLACES, A, B, ADD, A_TRANSPOSED, B_TRANSPOSED) \
+	"{\n.reg .pred p;\nsetp.ne.b32 p, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" PLACES "}, " A ", " B ", p, 1, 1, " A_TRANSPOSED B_TRANSPOSED ";\n}" : SUMS
+DEVICE void wgmma(float (&d)[16], u64 a, u64 b, bool add) {
+	asm volatile(WGMMA(32, SUMS_16(0), PLACES_16, "%16", "%17", "%18", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
+}
+DEVICE void wgmma(float (&d)[32], u64 a, u64 b, bool add) {
+	asm volatile(WGMMA(64, SUMS_32(0), PLACES_32, "%32", "%33", "%34", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
+}
+DEVICE void wgmma(float (&d)[64], u64 a, u64 b, bool add) {
+	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "%64", "%65", "%66", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
+}
+template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[32], const u32 (&a)[4], u64 b, bool add) {
+	asm volatile(WGMMA(64, SUMS_32(0), PLACES_32, "{%32, %33, %34, %35}", "%36", "%37", "", "%38")
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TRANSPOSED) : "memory");
+}
+template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[64], const u32 (&a)[4], u64 b, bool add) {
+	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "{%64, %65, %66, %67}", "%68", "%69", "", "%70")
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TRANSPOSED) : "memory");
+}
+
+// What this thread wrote to shared memory, copy_async's that it waited for included, is seen by products that are begun after a barrier from here.
+DEVICE void async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A barrier in shared memory for so many arrivals a phase; phases begin at 0. What was done before an arrival is seen by those that waited for its phase.
+DEVICE void barrier_init(u64 *barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory"); }
+DEVICE void barrier_arrive(u64 *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory"); }
+// Waits for the end of a phase; parity is phase % 2, and the phase the current one or the one before.
+DEVICE void barrier_wait(u64 *barrier, u32 parity) {
+	u32 over;
+	do
+		asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+	while (!over);
+}
+
+// The registers that each thread of this warp group has from here on: fewer, given to the block; or more, as soon as they are there. A multiple of 8.
+template <int REGISTERS> DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
+template <int REGISTERS> DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
+#endif
+#endif
