@@ -1,6 +1,9 @@
 package cuda
 
-import "github.com/fpmrun/fpmrun/gpu/model"
+import (
+	"github.com/fpmrun/fpmrun/gpu/kernels"
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
 
 // tensorHeads says whether the tensor cores' attention serves a head size; else the generic one does.
 func tensorHeads(headDim int) bool { return headDim == 64 || headDim == 128 }
@@ -38,12 +41,19 @@ func wideMin(g *model.Geometry, multiprocessors int) int {
 	return max(1, multiprocessors/2/g.KVHeads)
 }
 
-// Constants of attention_wide.cu.
-const (
-	wideThreads = 256
-	wideStages  = 3
-	wideKeys    = 64
-)
+// wideKernel is how wide tiles are attended.
+type wideKernel struct {
+	name    string
+	threads int
+	shared  int // dynamic shared memory of a block in bytes
+}
 
-// wideShared is the dynamic shared memory of a block of wide tiles in bytes.
-func wideShared(headDim int) int { return wideStages * 2 * wideKeys * headDim * 2 }
+// wideKernelFor is the kernel of wide tiles of a head size, on compute capability 9.0 or elsewhere: attention_hopper.cu, which needs more than its ring to begin it at a multiple of
+// 1,024 bytes, or attention_wide.cu. Each has a ring of three stages of keys and values.
+func wideKernelFor(headDim int, hopper bool) wideKernel {
+	const stages = 3
+	if hopper {
+		return wideKernel{kernels.Hopper, 384, max(1024+stages*2*128*headDim*2, sharedMost/2+1024)}
+	}
+	return wideKernel{kernels.Wide, 256, stages * 2 * 64 * headDim * 2}
+}

@@ -9,7 +9,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unsafe"
 
@@ -26,11 +25,7 @@ func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, 
 	if err != nil {
 		return nil, err
 	}
-	names := kernels.Names
-	if tensorHeads(headSize) {
-		names = append(slices.Clone(names), kernels.Wide)
-	}
-	return m.load(image, names)
+	return m.load(image, kernels.NamesFor(headSize, d.hopper()))
 }
 
 // load brings machine code to the device and finds kernels in it.

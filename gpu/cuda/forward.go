@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/fpmrun/fpmrun/gpu"
-	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
 
 // shape is the shape of the program that runs a step.
@@ -151,7 +150,8 @@ func (e *Engine) attention(b *builder, i int) {
 // attentionWide lists the attention of the wide tiles of a layer.
 func (e *Engine) attentionWide(b *builder, i int) {
 	if d := e.cfg.Geometry.HeadDim; tensorHeads(d) {
-		sharedKernel(b, kernels.Wide, layerName(i, "attention of many tokens"), [3]int{e.device.Multiprocessors, 1, 1}, wideThreads, wideShared(d), e.attentionArgs(i))
+		k := wideKernelFor(d, e.device.hopper())
+		sharedKernel(b, k.name, layerName(i, "attention of many tokens"), [3]int{e.device.Multiprocessors, 1, 1}, k.threads, k.shared, e.attentionArgs(i))
 	}
 }
 

@@ -119,13 +119,6 @@ func (s *stand) attention(c attentionCase) {
 	args.partial, _ = output(s, "partial", blanks32(pieces*c.kvHeads*tileRows*(s.head+2)))
 	var counts func() []uint32
 	args.arrived, counts = output(s, "arrived", make([]uint32, pieces*c.kvHeads))
-	at, read := output(s, "out", blanks16(tokens*c.heads*s.head))
-	args.out = at
-	launch(s, "attention", [3]int{c.lists, c.kvHeads, 1}, attentionThreads, attentionShared(s.head), args)
-	s.zero("arrived", counts())
-	if c.wide {
-		launch(s, kernels.Wide, [3]int{5, 1, 1}, wideThreads, wideShared(s.head), args)
-	}
 	var want []expected
 	first := 0
 	for i, r := range c.rows {
@@ -137,7 +130,28 @@ func (s *stand) attention(c attentionCase) {
 		}
 		first += r[1]
 	}
-	s.compare("out", values16(read()), want)
+	for _, k := range s.wideKernels(&c) {
+		var read func() []uint16
+		args.out, read = output(s, "out", blanks16(tokens*c.heads*s.head))
+		launch(s, "attention", [3]int{c.lists, c.kvHeads, 1}, attentionThreads, attentionShared(s.head), args)
+		s.zero("arrived", counts())
+		if c.wide {
+			launch(s, k.name, [3]int{5, 1, 1}, k.threads, k.shared, args)
+		}
+		s.compare("out", values16(read()), want)
+	}
+}
+
+// wideKernels are those that the device has for the wide tiles of a case, or one without a name.
+func (s *stand) wideKernels(c *attentionCase) []wideKernel {
+	switch _, hopper := s.functions[kernels.Hopper]; {
+	case !c.wide:
+		return make([]wideKernel, 1)
+	case hopper:
+		return []wideKernel{wideKernelFor(s.head, false), wideKernelFor(s.head, true)}
+	default:
+		return []wideKernel{wideKernelFor(s.head, false)}
+	}
 }
 
 // attended is the attention of one query at a position of a row's sequence.

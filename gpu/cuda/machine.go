@@ -38,6 +38,9 @@ type Device struct {
 	Memory          int64 // bytes
 }
 
+// hopper says whether the device has Hopper's own instructions.
+func (d *Device) hopper() bool { return d.Capability == [2]int{9, 0} }
+
 // Devices describes the visible GPUs. Libraries must be open.
 func Devices() ([]Device, error) {
 	var list []Device

@@ -45,7 +45,7 @@ func TestKernelLimits(t *testing.T) {
 func TestEmulatedLimits(t *testing.T) {
 	const test = "^TestKernelLimits$/^head_128$"
 	got := inFakeProcess(t, 128, []string{"-test.v", "-test.run", test}, "FPM_REQUIRE_GPU=1")
-	for _, name := range append(slices.Clone(kernels.Names), kernels.Wide) {
+	for _, name := range kernels.NamesFor(128, true) {
 		if !strings.Contains(got, "128 "+name+" ") {
 			t.Errorf("kernel %s is not in the table: %s", name, got)
 		}

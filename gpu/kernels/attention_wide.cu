@@ -9,22 +9,87 @@
 #define WIDE_STAGES 3
 #define WIDE_HALF (WIDE_KEYS * HEAD_SIZE) // values of the keys of a stage, and of the values after them
 
+// The pair of a wide tile and a KV head that a block takes in a round, to and fro: a.kv_heads pairs a tile.
+DEVICE int wide_pair(int round) { return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x); }
+
+// The first key that any token of a tile sees, at a multiple of step.
+DEVICE int first_key(const attention_args &a, const tile &t, int step) { return a.window == 0 ? 0 : max(0, t.position - a.window + 1) / step * step; }
+
+// The scores of eight keys are as mma's results, those of the keys that a row does not see minus infinity.
+template <int EIGHTS> DEVICE void hide(float (&s)[EIGHTS][4], int key, const int (&lowest)[2], const int (&highest)[2]) {
+	const int t4 = threadIdx.x % 4;
+#pragma unroll
+	for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			const int at = key + n * 8 + 2 * t4 + e % 2;
+			if (at < lowest[e / 2] || at > highest[e / 2]) s[n][e] = NEGATIVE_INFINITY;
+		}
+}
+
+// Makes weights of scores: 2 to the power of what they are above the largest one so far. top and sum are of row g and g + 8; what was summed before has to be
+// multiplied by correct.
+template <int EIGHTS> DEVICE void weigh(float (&s)[EIGHTS][4], float scale, float (&top)[2], float (&sum)[2], float (&correct)[2]) {
+#pragma unroll
+	for (int h = 0; h < 2; h++) {
+		float best = NEGATIVE_INFINITY;
+#pragma unroll
+		for (int n = 0; n < EIGHTS; n++) best = fmaxf(best, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
+		best = fmaxf(top[h], four_max(best) * scale); // the scale is positive
+		const float base = best == NEGATIVE_INFINITY ? 0.0f : best; // nothing seen yet: all weights are 0
+		correct[h] = power2(top[h] - base);
+		top[h] = best;
+		sum[h] *= correct[h];
+#pragma unroll
+		for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+			for (int e = 2 * h; e < 2 * h + 2; e++) {
+				s[n][e] = power2(s[n][e] * scale - base);
+				sum[h] += s[n][e];
+			}
+	}
+}
+
+// The weights of keys 16 k to 16 k + 15 in bfloat16, as mma takes them.
+template <int EIGHTS> DEVICE void pack_weights(const float (&s)[EIGHTS][4], int k, u32 (&p)[4]) {
+	p[0] = pack(s[2 * k][0], s[2 * k][1]), p[1] = pack(s[2 * k][2], s[2 * k][3]), p[2] = pack(s[2 * k + 1][0], s[2 * k + 1][1]), p[3] = pack(s[2 * k + 1][2], s[2 * k + 1][3]);
+}
+
+// Multiplies what was summed before.
+DEVICE void correct_sums(float (&acc)[HEAD_SIZE / 8][4], const float (&correct)[2]) {
+#pragma unroll
+	for (int d = 0; d < HEAD_SIZE / 8; d++) acc[d][0] *= correct[0], acc[d][1] *= correct[0], acc[d][2] *= correct[1], acc[d][3] *= correct[1];
+}
+
+// Writes what a warp has of query rows first to first + 15 of a tile.
+DEVICE void put_rows(const attention_args &a, const tile &t, int kv, int first, const float (&acc)[HEAD_SIZE / 8][4], const float (&sum)[2]) {
+#pragma unroll
+	for (int h = 0; h < 2; h++) {
+		const float scale = 1.0f / four_sum(sum[h]);
+		const int r = first + threadIdx.x % 32 / 4 + 8 * h;
+		if (r >= t.tokens * (a.heads / a.kv_heads)) continue;
+		u32 *to = (u32 *)(a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE) + threadIdx.x % 4;
+#pragma unroll
+		for (int d = 0; d < HEAD_SIZE / 8; d++) to[d * 4] = pack(acc[d][2 * h] * scale, acc[d][2 * h + 1] * scale);
+	}
+}
+
 extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(const attention_args a) {
 	SHARED_MEMORY(memory); // (WIDE_STAGES, keys and values, WIDE_KEYS, HEAD_SIZE)
 	constexpr int PARTS = HEAD_SIZE / 8, ROWS = WIDE_WARPS * 32 / PARTS; // of 16 bytes in a key; keys that the block copies at a time
 	bf16 *ring = (bf16 *)memory;
-	const int group = a.heads / a.kv_heads, tid = threadIdx.x, lane = tid % 32, warp = tid / 32, g = lane / 4, t4 = lane % 4;
+	const int group = a.heads / a.kv_heads, tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
 	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE; // from a key to its value
 	allow_next();
 	after_previous();
 
 	const int pairs = *a.wide_count * a.kv_heads;
 	for (int round = 0; round * gridDim.x < pairs; round++) {
-		const int pair = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+		const int pair = wide_pair(round);
 		if (pair >= pairs) continue;
 		const tile t = a.wide[pair / a.kv_heads];
 		const int kv = pair % a.kv_heads, rows = t.tokens * group, end = t.position + t.tokens;
-		const int begin = a.window == 0 ? 0 : max(0, t.position - a.window + 1) / WIDE_KEYS * WIDE_KEYS;
+		const int begin = first_key(a, t, WIDE_KEYS);
 		const int *table = a.tables + (i64)t.table * a.table_width;
 		auto fetch = [&](int key, int stage) {
 			if (key < end) {
@@ -70,39 +135,14 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 					mma(s[n], q[k], b[0], b[1]);
 					mma(s[n + 1], q[k], b[2], b[3]);
 				}
-			if (key + WIDE_KEYS - 1 > all_see || a.window > 0) {
-#pragma unroll
-				for (int n = 0; n < WIDE_KEYS / 8; n++)
-#pragma unroll
-					for (int e = 0; e < 4; e++) {
-						const int at = key + n * 8 + 2 * t4 + e % 2;
-						if (at < lowest[e / 2] || at > highest[e / 2]) s[n][e] = NEGATIVE_INFINITY;
-					}
-			}
+			if (key + WIDE_KEYS - 1 > all_see || a.window > 0) hide(s, key, lowest, highest);
 			float correct[2];
-#pragma unroll
-			for (int h = 0; h < 2; h++) {
-				float best = NEGATIVE_INFINITY;
-#pragma unroll
-				for (int n = 0; n < WIDE_KEYS / 8; n++) best = fmaxf(best, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
-				best = fmaxf(top[h], four_max(best) * a.scale); // the scale is positive
-				const float base = best == NEGATIVE_INFINITY ? 0.0f : best; // nothing seen yet: all weights are 0
-				correct[h] = power2(top[h] - base);
-				top[h] = best;
-				sum[h] *= correct[h];
-#pragma unroll
-				for (int n = 0; n < WIDE_KEYS / 8; n++)
-#pragma unroll
-					for (int e = 2 * h; e < 2 * h + 2; e++) {
-						s[n][e] = power2(s[n][e] * a.scale - base);
-						sum[h] += s[n][e];
-					}
-			}
-#pragma unroll
-			for (int d = 0; d < HEAD_SIZE / 8; d++) acc[d][0] *= correct[0], acc[d][1] *= correct[0], acc[d][2] *= correct[1], acc[d][3] *= correct[1];
+			weigh(s, a.scale, top, sum, correct);
+			correct_sums(acc, correct);
 #pragma unroll
 			for (int k = 0; k < WIDE_KEYS / 16; k++) {
-				const u32 p[4] = {pack(s[2 * k][0], s[2 * k][1]), pack(s[2 * k][2], s[2 * k][3]), pack(s[2 * k + 1][0], s[2 * k + 1][1]), pack(s[2 * k + 1][2], s[2 * k + 1][3])};
+				u32 p[4];
+				pack_weights(s, k, p);
 #pragma unroll
 				for (int d = 0; d < HEAD_SIZE / 8; d += 2) {
 					u32 b[4];
@@ -113,16 +153,7 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 			}
 		}
 		wait_copies<0>();
-#pragma unroll
-		for (int h = 0; h < 2; h++) {
-			sum[h] = four_sum(sum[h]);
-			const int r = warp * 16 + g + 8 * h;
-			if (r >= rows) continue;
-			u32 *to = (u32 *)(a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE) + t4;
-			const float scale = 1.0f / sum[h];
-#pragma unroll
-			for (int d = 0; d < HEAD_SIZE / 8; d++) to[d * 4] = pack(acc[d][2 * h] * scale, acc[d][2 * h + 1] * scale);
-		}
+		put_rows(a, t, kv, warp * 16, acc, sum);
 	}
 }
 

@@ -12,44 +12,50 @@ DEVICE u64 matrix(const void *first, int more_rows = 16) {
 	constexpr u64 SWIZZLE = 1ull << 62, NEXT_GROUP = 1024 >> 4;
 	return SWIZZLE | NEXT_GROUP << 32 | (u64)(more_rows >> 4) << 16 | (shared_address(first) & 0x3ffff) >> 4;
 }
+// A described matrix that begins so many bytes later.
+DEVICE u64 later(u64 matrix, int bytes) { return matrix + (u64)(bytes >> 4); }
 
 #ifndef HOST_PRIMITIVES
-// wgmma adds a(64, 16) b(16, N), bfloat16, to d(64, N) in float32, or sets d to it where add is false. Warp w of the group has rows 16 w to 16 w + 15 of d, which is of N / 2 values
-// a lane: d[4 i] to d[4 i + 3] as mma's, of columns 8 i to 8 i + 7. a is described in shared memory, or is in registers as mma's; b is described, its columns being the rows of a matrix, or of
+// wgmma adds a(64, 16) b(16, N), bfloat16, to d(64, N) in float32, or sets d to it where add is false. Warp w of the group has rows 16 w to 16 w + 15 of d, and d[i] of a lane is as mma's of
+// columns 8 i to 8 i + 7. a is described in shared memory, or is in registers as mma's; b is described, its columns being the rows of a matrix, or of
 // a TRANSPOSED one. It runs on its own from wgmma_begin on, which follows the writing of the registers that it takes; wgmma_wait waits until at most so many groups that wgmma_commit ended are left. hold keeps the
-// compiler from moving other uses of d across it.
+// compiler from moving other uses of d or a across it.
 DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int LEFT> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
-template <int SIZE> DEVICE void hold(float (&d)[SIZE]) {
+template <int SIZE> DEVICE void hold(float (&d)[SIZE][4]) {
 #pragma unroll
-	for (int i = 0; i < SIZE; i++) asm volatile("" : "+f"(d[i])::"memory");
+	for (int i = 0; i < SIZE; i++) asm volatile("" : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])::"memory");
+}
+template <int SIZE> DEVICE void hold(u32 (&a)[SIZE][4]) {
+#pragma unroll
+	for (int i = 0; i < SIZE; i++) asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
-#define SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
-#define SUMS_32(i) SUMS_16(i), SUMS_16(i + 16)
-#define SUMS_64(i) SUMS_32(i), SUMS_32(i + 32)
+#define SUMS_4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define SUMS_16(i) SUMS_4(i), SUMS_4(i + 1), SUMS_4(i + 2), SUMS_4(i + 3)
+#define SUMS_32(i) SUMS_16(i), SUMS_16(i + 4)
+#define SUMS_64(i) SUMS_32(i), SUMS_32(i + 8)
 #define PLACES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define PLACES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define PLACES_64 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
 #define WGMMA(N, SUMS, PLACES, A, B, ADD, A_TRANSPOSED, B_TRANSPOSED) \
 	"{\n.reg .pred p;\nsetp.ne.b32 p, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" PLACES "}, " A ", " B ", p, 1, 1, " A_TRANSPOSED B_TRANSPOSED ";\n}" : SUMS
-DEVICE void wgmma(float (&d)[16], u64 a, u64 b, bool add) {
+DEVICE void wgmma(float (&d)[4][4], u64 a, u64 b, bool add) {
 	asm volatile(WGMMA(32, SUMS_16(0), PLACES_16, "%16", "%17", "%18", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
 }
-DEVICE void wgmma(float (&d)[32], u64 a, u64 b, bool add) {
+DEVICE void wgmma(float (&d)[8][4], u64 a, u64 b, bool add) {
 	asm volatile(WGMMA(64, SUMS_32(0), PLACES_32, "%32", "%33", "%34", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
 }
-DEVICE void wgmma(float (&d)[64], u64 a, u64 b, bool add) {
+DEVICE void wgmma(float (&d)[16][4], u64 a, u64 b, bool add) {
 	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "%64", "%65", "%66", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
 }
-template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[32], const u32 (&a)[4], u64 b, bool add) {
+template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[8][4], const u32 (&a)[4], u64 b, bool add) {
 	asm volatile(WGMMA(64, SUMS_32(0), PLACES_32, "{%32, %33, %34, %35}", "%36", "%37", "", "%38")
 				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TRANSPOSED) : "memory");
 }
-template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[64], const u32 (&a)[4], u64 b, bool add) {
+template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[16][4], const u32 (&a)[4], u64 b, bool add) {
 	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "{%64, %65, %66, %67}", "%68", "%69", "", "%70")
 				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TRANSPOSED) : "memory");
 }

@@ -26,7 +26,7 @@ type limitKey struct {
 	kernel string
 }
 
-// ReadLimits is the table in limits.txt. It has a line for every kernel of Names and for Wide.
+// ReadLimits is the table in limits.txt. It has a line for every kernel of NamesFor.
 func ReadLimits() (Limits, error) { return parseLimits(limitsText) }
 
 func parseLimits(text string) (Limits, error) {

@@ -13,11 +13,7 @@ func TestLimitsCoverAllKernels(t *testing.T) {
 	}
 	used := map[limitKey]bool{}
 	for _, head := range []int{32, 64, 80, 96, 128, 256} {
-		names := Names
-		if head == 64 || head == 128 {
-			names = append(names[:len(names):len(names)], Wide)
-		}
-		for _, name := range names {
+		for _, name := range NamesFor(head, true) {
 			if err := limits.Check(head, name, Resources{}); err != nil {
 				t.Error(err)
 			}

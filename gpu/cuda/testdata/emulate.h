@@ -66,7 +66,7 @@ struct fiber {
 	char *stack;
 	std::deque<std::vector<copy>> copies; // that are not waited for, a group each; the last one is open
 	std::deque<std::vector<group_product>> products; // the same
-	const uint64_t *phases; // the barrier that it waits at for the end of a phase of this parity
+	const void *phases; // the barrier that it waits at for the end of a phase of this parity
 	uint32_t parity;
 };
 
@@ -127,7 +127,7 @@ static bool release(unsigned begin, unsigned end, fiber_state state, bool *moved
 	return any;
 }
 
-static inline bool phase_over(const uint64_t *barrier, uint32_t parity);
+static inline bool phase_over(const void *barrier, uint32_t parity);
 
 static void run_block() {
 	const size_t size = 64 << 10;

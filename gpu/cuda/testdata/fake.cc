@@ -25,6 +25,8 @@
 
 #include "../../kernels/attention_wide.cu"
 
+#include "../../kernels/attention_hopper.cu"
+
 #include "../../kernels/attention_generic.cu"
 
 #include "../../kernels/sample.cu"
@@ -46,6 +48,7 @@ static const struct {
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
 #if HEAD_SIZE == 64 || HEAD_SIZE == 128
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
+	{"attention_hopper", [](const void *args) { attention_hopper(*(const attention_args *)args); }},
 #endif
 #define LINEAR_KERNELS(name) {#name "_8", [](const void *args) { name##_8(*(const linear_args *)args); }}, {#name "_16", [](const void *args) { name##_16(*(const linear_args *)args); }}
 	LINEAR_KERNELS(linear_plain), LINEAR_KERNELS(linear_float), LINEAR_KERNELS(linear_add), LINEAR_KERNELS(linear_gate), LINEAR_KERNELS(linear_rotate),

@@ -19,11 +19,11 @@ static inline float described(uint64_t matrix, int row, int k, bool transposed) 
 
 static inline void wgmma_begin() {}
 static inline void wgmma_commit() { running->products.emplace_back(); }
-template <int SIZE> static inline void hold(float (&)[SIZE]) {}
+template <typename T, int SIZE> static inline void hold(T (&)[SIZE][4]) {}
 
-template <int SIZE> static inline void wgmma(float (&d)[SIZE], uint64_t a, uint64_t b, bool add) { running->products.back().push_back(group_product{d, 2 * SIZE, false, {}, a, b, false, add}); }
-template <bool TRANSPOSED, int SIZE> static inline void wgmma(float (&d)[SIZE], const uint32_t (&a)[4], uint64_t b, bool add) {
-	running->products.back().push_back(group_product{d, 2 * SIZE, true, {a[0], a[1], a[2], a[3]}, 0, b, TRANSPOSED, add});
+template <int SIZE> static inline void wgmma(float (&d)[SIZE][4], uint64_t a, uint64_t b, bool add) { running->products.back().push_back(group_product{d[0], 8 * SIZE, false, {}, a, b, false, add}); }
+template <bool TRANSPOSED, int SIZE> static inline void wgmma(float (&d)[SIZE][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+	running->products.back().push_back(group_product{d[0], 8 * SIZE, true, {a[0], a[1], a[2], a[3]}, 0, b, TRANSPOSED, add});
 }
 
 // One product, done by a warp: all lanes bring the same.
@@ -55,13 +55,13 @@ struct phases {
 	uint16_t arrivals, missing;
 	uint32_t phase;
 };
-static inline void barrier_init(uint64_t *at, int arrivals) { *(phases *)at = phases{(uint16_t)arrivals, (uint16_t)arrivals, 0}; }
-static inline void barrier_arrive(uint64_t *at) {
+static inline void barrier_init(unsigned long long *at, int arrivals) { *(phases *)at = phases{(uint16_t)arrivals, (uint16_t)arrivals, 0}; }
+static inline void barrier_arrive(unsigned long long *at) {
 	phases *b = (phases *)at;
 	if (--b->missing == 0) b->missing = b->arrivals, b->phase++;
 }
-static inline bool phase_over(const uint64_t *at, uint32_t parity) { return (((const phases *)at)->phase & 1) != parity; }
-static inline void barrier_wait(uint64_t *at, uint32_t parity) {
+static inline bool phase_over(const void *at, uint32_t parity) { return (((const struct phases *)at)->phase & 1) != parity; }
+static inline void barrier_wait(unsigned long long *at, uint32_t parity) {
 	running->phases = at, running->parity = parity;
 	if (!phase_over(at, parity)) wait_in(AT_PHASE);
 }
