@@ -9,6 +9,7 @@
 #define HOPPER_AHEAD 4                               // matrices whose copies a thread has begun without waiting for them; fewer than the ring has
 #define HOPPER_HALF (HOPPER_KEYS * 128)              // bytes of 64 columns of a stage's keys: a line of 128 bytes each
 #define HOPPER_MATRIX (HOPPER_HALF * HEAD_SIZE / 64) // bytes of a stage's keys, and of its values
+#define HOPPER_QUERIES (64 * HEAD_SIZE * 2)          // bytes of the queries of a warp group, in lines as the keys
 
 // Barriers of the matrices of the ring, two a stage: keys and values. A matrix is there; a matrix is read.
 struct hopper_barriers {
@@ -30,7 +31,7 @@ DEVICE void hopper_copy(const attention_args &a, int pairs, char *ring, hopper_b
 	constexpr int PARTS = HEAD_SIZE / 8, ROWS = 128 / PARTS; // of 16 bytes in a key; keys that the group copies at a time
 	const int part = threadIdx.x % PARTS, row = threadIdx.x / PARTS;
 	const int to = part / 8 * HOPPER_HALF + row * 128 + (part % 8 ^ row % 8) * 16;
-	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE; // from a key to its value
+	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE, block = 2 * to_value; // from a key to its value, and from a block to the next
 	int shift = 0; // of a position, to its block's place in the table
 	while (1 << shift < a.block_size) shift++;
 	hopper_place place = {0, 0}, told = {0, 0};
@@ -48,19 +49,18 @@ DEVICE void hopper_copy(const attention_args &a, int pairs, char *ring, hopper_b
 		const int *table = a.tables + (i64)t.table * a.table_width;
 		const bf16 *head = a.cache + (i64)kv * a.block_size * HEAD_SIZE + part * 8;
 		for (int key = first_key(a, t, HOPPER_KEYS); key < end; key += HOPPER_KEYS) {
-			const bf16 *from[HOPPER_KEYS / 16]; // the thread's first key of every 16, which are in one block
+			int blocks[HOPPER_KEYS / 16]; // of 16 keys each
 #pragma unroll
-			for (int g = 0; g < HOPPER_KEYS / 16; g++) {
-				const int at = min(key + g * 16, end - 1);
-				from[g] = head + ((i64)table[at >> shift] * 2 * a.kv_heads * a.block_size + (key + g * 16 & a.block_size - 1) + row) * HEAD_SIZE;
-			}
+			for (int g = 0; g < HOPPER_KEYS / 16; g++) blocks[g] = table[min(key + g * 16, end - 1) >> shift];
 #pragma unroll
 			for (int values = 0; values < 2; values++) {
 				barrier_wait(&barriers.empty[place.matrix], place.parity ^ 1);
 				char *matrix = ring + place.matrix * HOPPER_MATRIX + to;
 #pragma unroll
-				for (int j = 0; j < HOPPER_KEYS / ROWS; j++)
-					copy_async(matrix + j * ROWS * 128, from[j * ROWS / 16] + j * ROWS % 16 * HEAD_SIZE + values * to_value, key + j * ROWS + row < end);
+				for (int j = 0; j < HOPPER_KEYS / ROWS; j++) {
+					const int at = key + j * ROWS + row;
+					copy_async(matrix + j * ROWS * 128, head + blocks[j * ROWS / 16] * block + (at & a.block_size - 1) * HEAD_SIZE + values * to_value, at < end);
+				}
 				commit_copies();
 				advance(place, 1);
 				if (begun < HOPPER_AHEAD) {
@@ -76,11 +76,27 @@ DEVICE void hopper_copy(const attention_args &a, int pairs, char *ring, hopper_b
 	while (begun-- > 0) tell();
 }
 
-// Begins the scores of 64 query rows and a stage's keys.
-DEVICE void hopper_scores(float (&s)[HOPPER_KEYS / 8][4], const u32 (&q)[HEAD_SIZE / 16][4], const char *keys) {
-	const u64 described = matrix(keys);
+// Brings 64 query rows of a tile to shared memory, for one warp group.
+DEVICE void hopper_queries(const attention_args &a, const tile &t, int kv, int first, char *queries, int barrier) {
+	constexpr int PARTS = HEAD_SIZE / 8, ROWS = 128 / PARTS;
+	const int part = threadIdx.x % PARTS, rows = t.tokens * (a.heads / a.kv_heads);
+	meet(barrier, 128); // all warps are through with the tile before
 #pragma unroll
-	for (int k = 0; k < HEAD_SIZE / 16; k++) wgmma<false>(s, q[k], later(described, k / 4 * HOPPER_HALF + k % 4 * 32), k > 0);
+	for (int j = 0; j < 64 / ROWS; j++) {
+		const int row = threadIdx.x % 128 / PARTS + j * ROWS;
+		uint4 v = {0, 0, 0, 0};
+		if (first + row < rows) v = *(const uint4 *)(a.qkv + query_row(a, t, kv, first + row, a.heads + 2 * a.kv_heads) * HEAD_SIZE + part * 8);
+		*(uint4 *)(queries + part / 8 * 64 * 128 + row * 128 + (part % 8 ^ row % 8) * 16) = v;
+	}
+	async_fence();
+	meet(barrier, 128);
+}
+
+// Begins the scores of 64 query rows and a stage's keys.
+DEVICE void hopper_scores(float (&s)[HOPPER_KEYS / 8][4], const char *queries, const char *keys) {
+	const u64 rows = matrix(queries), columns = matrix(keys);
+#pragma unroll
+	for (int k = 0; k < HEAD_SIZE / 16; k++) wgmma(s, later(rows, k / 4 * 64 * 128 + k % 4 * 32), later(columns, k / 4 * HOPPER_HALF + k % 4 * 32), k > 0);
 	wgmma_commit();
 }
 
@@ -93,9 +109,11 @@ DEVICE void hopper_values(float (&acc)[HEAD_SIZE / 8][4], const u32 (&p)[HOPPER_
 }
 
 // What the other two do with the tiles of the block.
-DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, hopper_barriers &barriers) {
-	const int lane = threadIdx.x % 32, first = (threadIdx.x / 32 - 4) * 16; // of the warp's query rows in a tile
+DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, char *queries, hopper_barriers &barriers) {
+	const int lane = threadIdx.x % 32, half = threadIdx.x / 128 - 1; // of the query rows of a tile
+	const int first = half * 64 + threadIdx.x % 128 / 32 * 16;      // of the warp's query rows
 	const int group = a.heads / a.kv_heads;
+	queries += half * HOPPER_QUERIES;
 	hopper_place keys = {0, 0}, values = {1, 0};
 	auto wait_full = [&](const hopper_place &p) {
 		barrier_wait(&barriers.full[p.matrix], p.parity);
@@ -110,9 +128,10 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		if (pair >= pairs) continue;
 		const tile t = a.wide[pair / a.kv_heads];
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens, all_see = t.position + first / group;
-		u32 q[HEAD_SIZE / 16][4], p[HOPPER_KEYS / 16][4];
+		u32 p[HOPPER_KEYS / 16][4];
 		int lowest[2], highest[2];
-		load_queries(a, t, kv, first, q, lowest, highest);
+		seen_keys(a, t, first, lowest, highest);
+		hopper_queries(a, t, kv, half * 64, queries, 1 + half);
 		float s[HOPPER_KEYS / 8][4], acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0}, correct[2];
 		auto soften = [&](int key) { // scores to weights
 			if (key + HOPPER_KEYS - 1 > all_see || a.window > 0) hide(s, key, lowest, highest);
@@ -126,9 +145,8 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 
 		int key = first_key(a, t, HOPPER_KEYS);
 		const char *matrix = wait_full(keys);
-		hold(q);
 		wgmma_begin();
-		hopper_scores(s, q, matrix);
+		hopper_scores(s, queries, matrix);
 		wgmma_wait<0>();
 		hold(s);
 		leave(keys);
@@ -138,7 +156,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 			matrix = wait_full(keys);
 			hold(acc), hold(p);
 			wgmma_begin();
-			hopper_scores(s, q, matrix);
+			hopper_scores(s, queries, matrix);
 			hopper_values(acc, p, wait_full(values)); // of the stage before
 			wgmma_wait<1>();
 			hold(s);
@@ -162,7 +180,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const attention_args a) {
-	SHARED_MEMORY(memory); // (HOPPER_STAGES, keys and values, HEAD_SIZE / 64, HOPPER_KEYS, 64), from a multiple of 1,024 on
+	SHARED_MEMORY(memory); // (HOPPER_STAGES, keys and values, HEAD_SIZE / 64, HOPPER_KEYS, 64), from a multiple of 1,024 on, and the queries (2, HEAD_SIZE / 64, 64, 64)
 	__shared__ hopper_barriers barriers;
 	char *ring = memory + (-shared_address(memory) & 1023);
 	allow_next();
@@ -178,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const atte
 		hopper_copy(a, pairs, ring, barriers);
 	} else {
 		more_registers<232>();
-		hopper_attend(a, pairs, ring, barriers);
+		hopper_attend(a, pairs, ring, ring + 2 * HOPPER_STAGES * HOPPER_MATRIX, barriers);
 	}
 }
 

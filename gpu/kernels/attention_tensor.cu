@@ -12,16 +12,24 @@
 // The address of 16 bytes of a key in shared memory. They are permuted so that eight keys at one place lie in different banks.
 DEVICE bf16 *key_part(bf16 *keys, int key, int part) { return keys + key * HEAD_SIZE + ((part ^ (key & 7)) * 8); }
 
-// What a lane brings of query rows first to first + 15 of a tile to mma, and the keys that its rows g and g + 8 see.
-DEVICE void load_queries(const attention_args &a, const tile &t, int kv, int first, u32 (&q)[HEAD_SIZE / 16][4], int (&lowest)[2], int (&highest)[2]) {
-	const int group = a.heads / a.kv_heads, g = threadIdx.x % 32 / 4, t4 = threadIdx.x % 4;
+// The keys that a lane's query rows see: rows first + g and first + g + 8 of a tile, with g = lane / 4.
+DEVICE void seen_keys(const attention_args &a, const tile &t, int first, int (&lowest)[2], int (&highest)[2]) {
+	const int group = a.heads / a.kv_heads;
 #pragma unroll
 	for (int h = 0; h < 2; h++) {
-		const int r = first + g + 8 * h, position = t.position + r / group;
-		const bool own = r < t.tokens * group;
-		highest[h] = own ? position : -1;
+		const int r = first + threadIdx.x % 32 / 4 + 8 * h, position = t.position + r / group;
+		highest[h] = r < t.tokens * group ? position : -1;
 		lowest[h] = a.window == 0 ? 0 : position - a.window + 1;
-		const bf16 *from = a.qkv + query_row(a, t, kv, own ? r : 0, a.heads + 2 * a.kv_heads) * HEAD_SIZE + 2 * t4;
+	}
+}
+
+// What a lane brings of query rows first to first + 15 of a tile to mma.
+DEVICE void load_queries(const attention_args &a, const tile &t, int kv, int first, u32 (&q)[HEAD_SIZE / 16][4]) {
+#pragma unroll
+	for (int h = 0; h < 2; h++) {
+		const int r = first + threadIdx.x % 32 / 4 + 8 * h;
+		const bool own = r < t.tokens * (a.heads / a.kv_heads);
+		const bf16 *from = a.qkv + query_row(a, t, kv, own ? r : 0, a.heads + 2 * a.kv_heads) * HEAD_SIZE + threadIdx.x % 4 * 2;
 #pragma unroll
 		for (int k = 0; k < HEAD_SIZE / 16; k++) q[k][h] = *(const u32 *)(from + k * 16), q[k][h + 2] = *(const u32 *)(from + k * 16 + 8);
 	}
@@ -71,7 +79,8 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 
 		u32 q[HEAD_SIZE / 16][4];
 		int lowest[2], highest[2];
-		load_queries(a, t, kv, 0, q, lowest, highest);
+		load_queries(a, t, kv, 0, q);
+		seen_keys(a, t, 0, lowest, highest);
 		highest[0] = min(highest[0], it.end - 1), highest[1] = min(highest[1], it.end - 1);
 		float acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0};
 

@@ -111,7 +111,8 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 
 		u32 q[HEAD_SIZE / 16][4];
 		int lowest[2], highest[2];
-		load_queries(a, t, kv, warp * 16, q, lowest, highest);
+		load_queries(a, t, kv, warp * 16, q);
+		seen_keys(a, t, warp * 16, lowest, highest);
 		const int all_see = t.position + warp * 16 / group;                       // keys up to this one are seen by all rows of the warp
 		const int none_sees = t.position + min(warp * 16 + 15, rows - 1) / group; // keys after this one by none
 		const bool own = warp * 16 < rows;
