@@ -8,12 +8,16 @@ import (
 // tensorHeads says whether the tensor cores' attention serves a head size; else the generic one does.
 func tensorHeads(headDim int) bool { return headDim == 64 || headDim == 128 }
 
-// attentionBackend names the attention implementation of a head size.
-func attentionBackend(headDim int) string {
-	if tensorHeads(headDim) {
+// attentionBackend names the attention implementation of a head size, on compute capability 9.0 or elsewhere.
+func attentionBackend(headDim int, hopper bool) string {
+	switch {
+	case !tensorHeads(headDim):
+		return "CUDA_PAGED_GENERIC"
+	case hopper:
+		return "CUDA_PAGED_WGMMA" // of many new tokens; mma attends the others
+	default:
 		return "CUDA_PAGED_MMA"
 	}
-	return "CUDA_PAGED_GENERIC"
 }
 
 // attentionShared is the dynamic shared memory of a block of attention in bytes: for each of 4 warps a ring of 3 groups of 16 keys and values, where later

@@ -160,7 +160,7 @@ func (e *Engine) Stages() []gpu.Stage { return slices.Clone(e.machine.stages) }
 
 func (e *Engine) describe() gpu.Info {
 	layers := make(map[string]string, e.cfg.Geometry.Layers)
-	backend := attentionBackend(e.cfg.Geometry.HeadDim)
+	backend := attentionBackend(e.cfg.Geometry.HeadDim, e.device.hopper())
 	for i := range e.cfg.Geometry.Layers {
 		layers["model.layers."+strconv.Itoa(i)+".self_attn.attn"] = backend
 	}
