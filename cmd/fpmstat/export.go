@@ -46,7 +46,7 @@ func export(c *cli.Context) error {
 	format, output := c.String("format"), c.String("output")
 	if format == "" {
 		format = "csv"
-		if strings.HasSuffix(output, ".parquet") {
+		if strings.EqualFold(filepath.Ext(output), ".parquet") {
 			format = "parquet"
 		}
 	}
@@ -60,6 +60,12 @@ func export(c *cli.Context) error {
 			return err
 		}
 		paths = append(paths, more...)
+	}
+	if output != "" {
+		var err error
+		if output, err = target("export", output, c.Args().Slice()); err != nil {
+			return err
+		}
 	}
 	return writeWhole(output, c.App.Writer, func(w io.Writer) error {
 		t, err := newTable(format, w)
@@ -142,7 +148,7 @@ func writeWhole(path string, stdout io.Writer, write func(io.Writer) error) (err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return err
+		return fmt.Errorf("write %q: %w", path, err)
 	}
 	defer func() {
 		if err != nil {

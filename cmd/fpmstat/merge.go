@@ -36,34 +36,27 @@ type mergeOptions struct {
 	wait      flagvalue.Duration
 }
 
-// target makes sure that the merged document destroys nothing.
-func (o *mergeOptions) target(sources []string) error {
+// target is where the merged document goes; it destroys nothing.
+func (o *mergeOptions) target(sources []string) (string, error) {
 	if o.output == "" {
-		return usage("merge: where to? type -o FILE before the files")
+		return "", usage("merge: where to? type -o FILE before the files")
 	}
-	there, err := os.Stat(o.output)
+	path, err := target("merge", o.output, sources)
 	if err != nil {
-		return nil //nolint:nilerr // what is not there is not overwritten
+		return "", err
 	}
-	if there.IsDir() {
-		return usage("merge: -o %s is a folder; want the name of a file in it", o.output)
+	if _, err := os.Stat(path); err == nil && !o.overwrite {
+		return "", fmt.Errorf("merge: refusing to overwrite %q; choose another name or pass --overwrite", o.output)
 	}
-	for _, source := range sources {
-		if info, err := os.Stat(source); err == nil && os.SameFile(there, info) {
-			return usage("merge: -o %s is one of the files to merge; choose another name", o.output)
-		}
-	}
-	if !o.overwrite {
-		return fmt.Errorf("merge: refusing to overwrite %q; choose another name or pass --overwrite", o.output)
-	}
-	return nil
+	return path, nil
 }
 
 func (o *mergeOptions) merge(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return usage("merge: no file given")
 	}
-	if err := o.target(c.Args().Slice()); err != nil {
+	path, err := o.target(c.Args().Slice())
+	if err != nil {
 		return err
 	}
 	debug.SetGCPercent(20) // nearly all of the memory is the documents' text, which stays
@@ -82,5 +75,5 @@ func (o *mergeOptions) merge(c *cli.Context) error {
 	for _, warning := range merged.Warnings {
 		fmt.Fprintln(c.App.ErrWriter, "fpmstat: warning:", warning)
 	}
-	return artifact.WriteFile(o.output, merged)
+	return artifact.WriteFile(path, merged)
 }

@@ -34,7 +34,11 @@ func drawPlot(c *cli.Context) error {
 	run := c.Args().First()
 	output := c.String("output")
 	if output == "" {
-		output = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(filepath.Clean(run)), ".zst"), ".json") + ".html"
+		name, err := filepath.Abs(run) // "." has a name too
+		if err != nil {
+			return err
+		}
+		output = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(name), ".zst"), ".json") + ".html"
 	}
 	var write func(*picture.Report, io.Writer) error
 	switch ext := strings.ToLower(filepath.Ext(output)); ext {
@@ -46,6 +50,10 @@ func drawPlot(c *cli.Context) error {
 		write = (*picture.Report).WritePNG
 	default:
 		return usage("plot: --output %q: want a name that ends in .html, .svg or .png", output)
+	}
+	path, err := target("plot", output, []string{run, c.String("floor")})
+	if err != nil {
+		return err
 	}
 	launches, err := observe(run)
 	if err != nil {
@@ -61,7 +69,7 @@ func drawPlot(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := writeWhole(output, nil, func(w io.Writer) error { return write(report, w) }); err != nil {
+	if err := writeWhole(path, nil, func(w io.Writer) error { return write(report, w) }); err != nil {
 		return err
 	}
 	for _, f := range report.Figures {
