@@ -3,7 +3,6 @@ package artifact
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -44,7 +43,7 @@ func rankSpread(s *Summary) float64 {
 // first.
 func WriteTable(w io.Writer, rows []Summary) error {
 	width := 0
-	if f, ok := w.(*os.File); ok {
+	if f, ok := w.(interface{ Fd() uintptr }); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 			width = columns
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -24,11 +25,12 @@ var version = "unknown"
 
 // run is the whole program.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &output{Writer: stdout}
 	app := &cli.App{
 		Name:                      "fpmstat",
 		Usage:                     "read, check, merge and compare forward-pass benchmark artifacts",
 		Version:                   version,
-		Writer:                    stdout,
+		Writer:                    out,
 		ErrWriter:                 stderr,
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
@@ -45,5 +47,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, c := range app.Commands {
 		c.OnUsageError = app.OnUsageError
 	}
-	return exit.Report(stderr, app.Name, app.RunContext(ctx, args))
+	err := app.RunContext(ctx, args)
+	var verdict exit.Status
+	switch {
+	case out.err == nil || errors.Is(err, out.err):
+	case err == nil:
+		err = out.err
+	case errors.As(err, &verdict) && verdict.Err == nil: // its reasons were to be read on standard output
+		err = exit.Status{Code: verdict.Code, Err: out.err}
+	}
+	return exit.Report(stderr, app.Name, err)
 }
