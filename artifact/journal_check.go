@@ -7,8 +7,11 @@ import (
 	"os"
 )
 
-// IsJournal reports whether a file begins as a journal does.
+// IsJournal reports whether a file begins as a journal does. A pipe is none: it is not opened, as what is read of it is gone for who reads the document.
 func IsJournal(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return false
