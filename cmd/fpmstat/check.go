@@ -15,7 +15,7 @@ func checkCommand() *cli.Command {
 		Usage:     "validate rank, merged and worker-probe documents, and journals",
 		ArgsUsage: "FILE...",
 		Description: "Prints one line for each rule that a document breaks, with its JSON path. Rank documents given together are\n" +
-			"also checked against each other. Exit status: 0 good, 1 bad; with --gate 0 good, 10 a file is missing or not\n" +
+			"those of one run, and are also checked against each other. Exit status: 0 good, 1 bad; with --gate 0 good, 10 a file is missing or not\n" +
 			"whole yet, 20 a file is final and bad. Part of a run is good for a merge, and bad with --gate or --mode.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "gate", Usage: "exit with 10 while a file is not there yet and 20 when one is final and bad"},
@@ -33,6 +33,10 @@ func check(c *cli.Context) error {
 	mode := c.String("mode")
 	if mode != "" && mode != artifact.Prefill && mode != artifact.Decode && mode != "agg" {
 		return usage("check: --mode %q: want prefill, decode or agg", mode)
+	}
+	limit := c.Int("max")
+	if limit < 0 {
+		return usage("check: --max %d: want 0 or more", limit)
 	}
 	reports := artifact.CheckFiles(c.Args().Slice())
 	waiting, bad, gate := false, false, c.Bool("gate")
@@ -56,7 +60,7 @@ func check(c *cli.Context) error {
 			continue
 		}
 		for i, v := range r.Violations {
-			if limit := c.Int("max"); limit > 0 && i == limit {
+			if limit > 0 && i == limit {
 				fmt.Fprintf(c.App.Writer, "%s: and %d more\n", r.Path, len(r.Violations)-i)
 				break
 			}

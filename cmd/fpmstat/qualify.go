@@ -29,6 +29,9 @@ func qualifyCommand() *cli.Command {
 }
 
 func qualify(c *cli.Context) error {
+	if n := c.Int("max"); n < 0 {
+		return usage("qualify: --max %d: want 0 or more", n)
+	}
 	var launches []*artifact.Observed
 	for _, run := range c.Args().Slice() {
 		more, err := observe(run)
@@ -39,9 +42,6 @@ func qualify(c *cli.Context) error {
 	}
 	if len(launches) < 2 {
 		return usage("qualify: %d launches given, want 2 or more, or a repeat.json", len(launches))
-	}
-	if n := c.Int("max"); n < 0 {
-		return usage("qualify: --max %d: want 0 or more", n)
 	}
 	limit := 0.05
 	if p := c.Generic("limit").(*flagvalue.Percent); p.Given {

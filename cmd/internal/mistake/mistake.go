@@ -4,6 +4,7 @@ package mistake
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -19,11 +20,14 @@ var (
 
 // Handler is a program's or a command's OnUsageError. Its errors have the exit status of a wrong command line.
 func Handler(c *cli.Context, err error, _ bool) error {
-	flags := c.App.Flags
+	flags, program := c.App.Flags, c.App.Name
 	if c.Command != nil {
 		flags = append(append([]cli.Flag{}, flags...), c.Command.Flags...)
+		if c.App.Command(c.Command.Name) != nil { // a command lists its own flags
+			program += " " + c.Command.Name
+		}
 	}
-	return exit.AsUsage(Explain(err, c.App.Name, flags, nil))
+	return exit.AsUsage(Explain(err, program, flags, nil))
 }
 
 // Explain turns the flag library's message into one that says what to type instead. examples shows how flags are used, by their first name.
@@ -49,9 +53,19 @@ func Explain(err error, program string, flags []cli.Flag, examples map[string]st
 		return fmt.Errorf("%s=%s: want no value, or true or false", Dashed(m[2]), m[1])
 	}
 	if m := wrongValue.FindStringSubmatch(message); m != nil {
-		return fmt.Errorf("%s %s: %s%s", Dashed(m[2]), m[1], Wanted(m[3]), example(m[2]))
+		return fmt.Errorf("%s %s: %s%s", Dashed(m[2]), m[1], Wanted(unparsed(m[3], m[2], flags)), example(m[2]))
 	}
 	return err
+}
+
+// unparsed says what an integer flag wants where the flag library says only that the text is none, or too long a one.
+func unparsed(message, name string, flags []cli.Flag) string {
+	for _, f := range flags {
+		if _, ok := f.(*cli.IntFlag); ok && slices.Contains(f.Names(), strings.TrimLeft(name, "-")) && (message == "parse error" || message == "value out of range") {
+			return "want an integer of at most 64 bits"
+		}
+	}
+	return message
 }
 
 // Wanted is what a flag's value says of a wrong one, without the value at its end, for a message that begins with it.
