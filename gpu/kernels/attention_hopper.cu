@@ -26,11 +26,14 @@ DEVICE void advance(hopper_place &p, int matrices) {
 	if (p.matrix >= 2 * HOPPER_STAGES) p.matrix -= 2 * HOPPER_STAGES, p.parity ^= 1;
 }
 
+// Where 16 bytes of a row are in lines of 64 columns, so many bytes for each 64.
+DEVICE int hopper_part(int row, int part, int half) { return part / 8 * half + row * 128 + (part % 8 ^ row % 8) * 16; }
+
 // What the first warp group does: it copies the keys and values of all tiles of the block, one after the other.
 DEVICE void hopper_copy(const attention_args &a, int pairs, char *ring, hopper_barriers &barriers) {
 	constexpr int PARTS = HEAD_SIZE / 8, ROWS = 128 / PARTS; // of 16 bytes in a key; keys that the group copies at a time
 	const int part = threadIdx.x % PARTS, row = threadIdx.x / PARTS;
-	const int to = part / 8 * HOPPER_HALF + row * 128 + (part % 8 ^ row % 8) * 16;
+	const int to = hopper_part(row, part, HOPPER_HALF);
 	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE, block = 2 * to_value; // from a key to its value, and from a block to the next
 	int shift = 0; // of a position, to its block's place in the table
 	while (1 << shift < a.block_size) shift++;
@@ -86,7 +89,7 @@ DEVICE void hopper_queries(const attention_args &a, const tile &t, int kv, int f
 		const int row = threadIdx.x % 128 / PARTS + j * ROWS;
 		uint4 v = {0, 0, 0, 0};
 		if (first + row < rows) v = *(const uint4 *)(a.qkv + query_row(a, t, kv, first + row, a.heads + 2 * a.kv_heads) * HEAD_SIZE + part * 8);
-		*(uint4 *)(queries + part / 8 * 64 * 128 + row * 128 + (part % 8 ^ row % 8) * 16) = v;
+		*(uint4 *)(queries + hopper_part(row, part, 64 * 128)) = v;
 	}
 	async_fence();
 	meet(barrier, 128);
@@ -104,7 +107,7 @@ DEVICE void hopper_scores(float (&s)[HOPPER_KEYS / 8][4], const char *queries, c
 DEVICE void hopper_values(float (&acc)[HEAD_SIZE / 8][4], const u32 (&p)[HOPPER_KEYS / 16][4], const char *values) {
 	const u64 described = matrix(values, HOPPER_HALF);
 #pragma unroll
-	for (int k = 0; k < HOPPER_KEYS / 16; k++) wgmma<true>(acc, p[k], later(described, k * 2048), true);
+	for (int k = 0; k < HOPPER_KEYS / 16; k++) wgmma(acc, p[k], later(described, k * 2048), true);
 	wgmma_commit();
 }
 

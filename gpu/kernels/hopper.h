@@ -17,8 +17,8 @@ DEVICE u64 later(u64 matrix, int bytes) { return matrix + (u64)(bytes >> 4); }
 
 #ifndef HOST_PRIMITIVES
 // wgmma adds a(64, 16) b(16, N), bfloat16, to d(64, N) in float32, or sets d to it where add is false. Warp w of the group has rows 16 w to 16 w + 15 of d, and d[i] of a lane is as mma's of
-// columns 8 i to 8 i + 7. a is described in shared memory, or is in registers as mma's; b is described, its columns being the rows of a matrix, or of
-// a TRANSPOSED one. It runs on its own from wgmma_begin on, which follows the writing of the registers that it takes; wgmma_wait waits until at most so many groups that wgmma_commit ended are left. hold keeps the
+// columns 8 i to 8 i + 7. a is described in shared memory, and b too, its columns being the rows of a matrix; or a is in registers as mma's, and
+// b's matrix transposed. It runs on its own from wgmma_begin on, which follows the writing of the registers that it takes; wgmma_wait waits until at most so many groups that wgmma_commit ended are left. hold keeps the
 // compiler from moving other uses of d or a across it.
 DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -51,13 +51,13 @@ DEVICE void wgmma(float (&d)[8][4], u64 a, u64 b, bool add) {
 DEVICE void wgmma(float (&d)[16][4], u64 a, u64 b, bool add) {
 	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "%64", "%65", "%66", "0, ", "0") : "l"(a), "l"(b), "r"((int)add) : "memory");
 }
-template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[8][4], const u32 (&a)[4], u64 b, bool add) {
-	asm volatile(WGMMA(64, SUMS_32(0), PLACES_32, "{%32, %33, %34, %35}", "%36", "%37", "", "%38")
-				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TRANSPOSED) : "memory");
+DEVICE void wgmma(float (&d)[8][4], const u32 (&a)[4], u64 b, bool add) {
+	asm volatile(WGMMA(64, SUMS_32(0), PLACES_32, "{%32, %33, %34, %35}", "%36", "%37", "", "1")
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add) : "memory");
 }
-template <bool TRANSPOSED> DEVICE void wgmma(float (&d)[16][4], const u32 (&a)[4], u64 b, bool add) {
-	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "{%64, %65, %66, %67}", "%68", "%69", "", "%70")
-				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TRANSPOSED) : "memory");
+DEVICE void wgmma(float (&d)[16][4], const u32 (&a)[4], u64 b, bool add) {
+	asm volatile(WGMMA(128, SUMS_64(0), PLACES_64, "{%64, %65, %66, %67}", "%68", "%69", "", "1")
+				 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add) : "memory");
 }
 
 // What this thread wrote to shared memory, copy_async's that it waited for included, is seen by products that are begun after a barrier from here.

@@ -22,8 +22,8 @@ static inline void wgmma_commit() { running->products.emplace_back(); }
 template <typename T, int SIZE> static inline void hold(T (&)[SIZE][4]) {}
 
 template <int SIZE> static inline void wgmma(float (&d)[SIZE][4], uint64_t a, uint64_t b, bool add) { running->products.back().push_back(group_product{d[0], 8 * SIZE, false, {}, a, b, false, add}); }
-template <bool TRANSPOSED, int SIZE> static inline void wgmma(float (&d)[SIZE][4], const uint32_t (&a)[4], uint64_t b, bool add) {
-	running->products.back().push_back(group_product{d[0], 8 * SIZE, true, {a[0], a[1], a[2], a[3]}, 0, b, TRANSPOSED, add});
+template <int SIZE> static inline void wgmma(float (&d)[SIZE][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+	running->products.back().push_back(group_product{d[0], 8 * SIZE, true, {a[0], a[1], a[2], a[3]}, 0, b, true, add});
 }
 
 // One product, done by a warp: all lanes bring the same.
