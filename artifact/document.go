@@ -35,7 +35,7 @@ var ErrNotReady = errors.New("artifact: not there yet")
 
 // unread says why a file cannot be read: ErrNotReady unless waiting for it changes nothing.
 func unread(err error) error {
-	for _, final := range []error{syscall.EISDIR, fs.ErrPermission, zstd.ErrMagicMismatch, zstd.ErrCRCMismatch} {
+	for _, final := range []error{syscall.EISDIR, fs.ErrPermission, zstd.ErrMagicMismatch, zstd.ErrCRCMismatch, errForeign} {
 		if errors.Is(err, final) {
 			return fmt.Errorf("artifact: %w", err)
 		}

@@ -292,7 +292,7 @@ func (q *Qualification) compare(launches []*Observed) {
 			mismatch = append(mismatch, fmt.Sprintf("%s has %d ranks, %s has %d", launches[0].Path, launches[0].Ranks, o.Path, o.Ranks))
 		}
 		if o.GridDigest != launches[0].GridDigest {
-			open = append(open, fmt.Sprintf("the grid of %s is not that of %s", o.Path, launches[0].Path))
+			open = append(open, fmt.Sprintf("the grid of %s, or its order, is not that of %s", o.Path, launches[0].Path))
 		}
 	}
 	for _, aspect := range append(slices.Clone(Aspects), configKey) {

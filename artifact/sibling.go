@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -113,12 +114,19 @@ func openText(path string) (*textFile, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	in := &textFile{Reader: f, name: path, size: info.Size(), file: f}
+	whole := bufio.NewReader(f)
+	in := &textFile{Reader: whole, name: path, size: info.Size(), file: f}
 	if strings.HasSuffix(path, ".zst") {
-		if in.packed, err = zstd.NewReader(f); err != nil {
+		if in.packed, err = zstd.NewReader(whole); err != nil {
 			return nil, errors.Join(fmt.Errorf("artifact: read %q: %w", path, err), f.Close())
 		}
 		in.Reader = in.packed
+		return in, nil
+	}
+	if begin, err := whole.Peek(len(journalMagic)); err == nil { // what is shorter is no file of any kind
+		if err := foreign(path, begin); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
 	return in, nil
 }
