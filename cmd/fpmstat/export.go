@@ -150,6 +150,7 @@ func writeWhole(path string, stdout io.Writer, write func(io.Writer) error) (err
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
+	defer leaveNothing(f.Name())()
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("write %q: %w", path, err), os.Remove(f.Name()))
