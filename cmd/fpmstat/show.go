@@ -22,8 +22,8 @@ func showCommand() *cli.Command {
 		Description: "FILE may be the folder of a run. Flags come before it. Which batch size decodes most tokens per second at 4k context?\n" +
 			"   fpmstat show --type decode --context 4096 --best 1 fpm-results/RUN",
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON list"},
-			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values"},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON list, of one FILE"},
+			&cli.BoolFlag{Name: "csv", Usage: "print comma-separated values, of one FILE"},
 		}, filterFlags()...),
 		Action: show,
 	}
@@ -43,6 +43,9 @@ func show(c *cli.Context) error {
 	paths, err := shownPaths(c.Args().Slice())
 	if err != nil {
 		return err
+	}
+	if machine := c.Bool("json") || c.Bool("csv"); machine && len(paths) > 1 {
+		return usage("show: %d files with --json or --csv: want one, as points do not say which file they are of; fpmstat export takes several", len(paths))
 	}
 	for _, path := range paths {
 		if chosen.on() && filepath.Base(path) == repeatName {
