@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
-// Bursts is how often a ceiling is measured for one reading; the best counts.
-const Bursts = 5
+// A ceiling is measured Bursts times for one reading, and up to MostBursts times while it stays below what earlier ones reached: a ceiling is what the device can do,
+// and right after a step that took all its power it may do less for a moment. The best counts.
+const (
+	Bursts     = 5
+	MostBursts = 5 * Bursts
+)
+
+// reachedAgain is the part of the best earlier reading that a reading is repeated for.
+const reachedAgain = 0.99
 
 // Gauge is an engine that can measure what bounds its steps.
 type Gauge interface {
@@ -16,10 +23,10 @@ type Gauge interface {
 	Ceilings(ctx context.Context) (Device, error)
 }
 
-// BestRate is work per second of the fastest of Bursts runs.
-func BestRate(ctx context.Context, work float64, run func() error) (float64, error) {
+// BestRate is work per second of the fastest of Bursts runs, or more where these do not come near reached, the best of the earlier readings (0 for none).
+func BestRate(ctx context.Context, work, reached float64, run func() error) (float64, error) {
 	best := time.Duration(0)
-	for range Bursts {
+	for n := 0; n < Bursts || n < MostBursts && work/best.Seconds() < reachedAgain*reached; n++ {
 		if err := ctx.Err(); err != nil {
 			return 0, fmt.Errorf("gpu: measuring a ceiling: %w", context.Cause(ctx))
 		}

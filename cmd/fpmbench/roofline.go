@@ -65,7 +65,7 @@ func (p *program) floors(doc *artifact.Rank, r *artifact.Roofline) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.stdout, "%sceilings of rank %d: %.1f GB/s read, %.3f TFLOP/s, the best of %d readings of %d bursts; they moved by %.1f %%\n",
-		text.String(), doc.DP.Rank, r.ReadRate/1e9, r.MathRate/1e12, len(r.Readings), gpu.Bursts, 100*r.Moved)
+	_, err := fmt.Fprintf(p.stdout, "%sceilings of rank %d: %.1f GB/s read, %.3f TFLOP/s, the best of %d readings of %d to %d bursts; they moved by %.1f %%\n",
+		text.String(), doc.DP.Rank, r.ReadRate/1e9, r.MathRate/1e12, len(r.Readings), gpu.Bursts, gpu.MostBursts, 100*r.Moved)
 	return err
 }

@@ -26,7 +26,8 @@ type ceilings struct {
 	memory  []uint64
 	sums    [sweepParts]uint64 // of each part
 	side    int
-	x, w, y []float32 // (side, side)
+	x, w, y []float32  // (side, side)
+	best    gpu.Device // of all readings
 }
 
 func newCeilings(t *threads, m *matmul, bytes, side int) *ceilings {
@@ -82,11 +83,14 @@ func (c *ceilings) product() error {
 func (c *ceilings) measure(ctx context.Context) (gpu.Device, error) {
 	var d gpu.Device
 	var err error
-	if d.ReadRate, err = gpu.BestRate(ctx, float64(8*len(c.memory)), c.sweep); err != nil {
+	if d.ReadRate, err = gpu.BestRate(ctx, float64(8*len(c.memory)), c.best.ReadRate, c.sweep); err != nil {
 		return d, err
 	}
-	d.MathRate, err = gpu.BestRate(ctx, 2*math.Pow(float64(c.side), 3), c.product)
-	return d, err
+	if d.MathRate, err = gpu.BestRate(ctx, 2*math.Pow(float64(c.side), 3), c.best.MathRate, c.product); err != nil {
+		return d, err
+	}
+	c.best = gpu.Device{ReadRate: max(c.best.ReadRate, d.ReadRate), MathRate: max(c.best.MathRate, d.MathRate)}
+	return d, nil
 }
 
 // Ceilings sweeps over 1 GiB and multiplies matrices of 1024 rows in float32, both on all threads of the engine. See gpu.Gauge.

@@ -75,8 +75,8 @@ type poolArgs struct {
 }
 
 type sweepArgs struct {
-	in, sums ptr
-	count    int64
+	pools, sums ptr
+	each, count int64
 }
 
 type markArgs struct {

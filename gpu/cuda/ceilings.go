@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/fpmrun/fpmrun/gpu"
 )
@@ -25,7 +26,8 @@ type ceilings struct {
 	side    int
 	sums    ptr // (blocks) of each sweep
 	blocks  int
-	x, w, y ptr // (side, side)
+	x, w, y ptr        // (side, side)
+	best    gpu.Device // of all readings
 }
 
 // newCeilings prepares a sweep over the KV pool, over bytes or as much as there is, and a product of square matrices.
@@ -35,15 +37,19 @@ func (e *Engine) newCeilings(bytes int64, side int) (*ceilings, error) {
 	if c.sums, err = e.machine.allocate("sums of a sweep", 4*int64(c.blocks)); err != nil {
 		return nil, err
 	}
-	sweep := builder{m: e.machine, functions: e.functions}
-	for _, at := range e.cache {
-		part := min(bytes-c.bytes, e.poolBytes()) / 16 * 16
-		if part <= 0 {
-			break
-		}
-		kernel(&sweep, "sweep", "read the KV pool", [3]int{c.blocks, 1, 1}, 512, sweepArgs{in: at, sums: c.sums, count: part / 16})
-		c.bytes += part
+	// One launch reads the pools of many layers: between launches the device would idle, which is no part of what it can do.
+	layers := min(int64(len(e.cache)), (bytes+e.poolBytes()-1)/e.poolBytes())
+	c.bytes = min(bytes, layers*e.poolBytes()) / 16 * 16
+	pools, err := e.machine.allocate("the list of what a sweep reads", 8*layers)
+	if err != nil {
+		return nil, err
 	}
+	if err := e.machine.copyIn(pools, unsafe.Pointer(&e.cache[0]), 8*layers); err != nil {
+		return nil, err
+	}
+	sweep := builder{m: e.machine, functions: e.functions}
+	kernel(&sweep, "sweep", "read the KV pool", [3]int{c.blocks, 1, 1}, 512,
+		sweepArgs{pools: pools, sums: c.sums, each: e.poolBytes() / 16, count: c.bytes / 16})
 	if c.sweep, err = sweep.build(); err != nil {
 		return nil, err
 	}
@@ -79,11 +85,14 @@ func (c *ceilings) passes(p *program, n int) error {
 func (c *ceilings) measure(ctx context.Context) (gpu.Device, error) {
 	var d gpu.Device
 	var err error
-	if d.ReadRate, err = gpu.BestRate(ctx, sweepPasses*float64(c.bytes), func() error { return c.passes(c.sweep, sweepPasses) }); err != nil {
+	if d.ReadRate, err = gpu.BestRate(ctx, sweepPasses*float64(c.bytes), c.best.ReadRate, func() error { return c.passes(c.sweep, sweepPasses) }); err != nil {
 		return d, err
 	}
-	d.MathRate, err = gpu.BestRate(ctx, productPasses*2*math.Pow(float64(c.side), 3), func() error { return c.passes(c.product, productPasses) })
-	return d, err
+	if d.MathRate, err = gpu.BestRate(ctx, productPasses*2*math.Pow(float64(c.side), 3), c.best.MathRate, func() error { return c.passes(c.product, productPasses) }); err != nil {
+		return d, err
+	}
+	c.best = gpu.Device{ReadRate: max(c.best.ReadRate, d.ReadRate), MathRate: max(c.best.MathRate, d.MathRate)}
+	return d, nil
 }
 
 // free gives the commands back; the device memory is the machine's.

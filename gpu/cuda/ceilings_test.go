@@ -34,10 +34,14 @@ func TestCeilings(t *testing.T) {
 	for _, s := range sums {
 		got ^= s
 	}
-	// The last part, whose sums are there, is half of the second layer's pool.
-	half := unsafe.Slice((*uint32)(unsafe.Pointer(&pool(t, e)[1][0])), int(want-e.poolBytes())/4)
-	for _, w := range half {
-		all ^= w
+	// All of the first layer's pool and half of the second one's.
+	left := int(want) / 4
+	for _, layer := range pool(t, e)[:2] {
+		words := unsafe.Slice((*uint32)(unsafe.Pointer(&layer[0])), min(left, int(e.poolBytes())/4))
+		for _, w := range words {
+			all ^= w
+		}
+		left -= len(words)
 	}
 	if got != all || all == 0 {
 		t.Errorf("the words read have the sum %x, want %x", got, all)

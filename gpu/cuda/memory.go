@@ -43,7 +43,7 @@ const (
 )
 
 // sweepBlocks is the number of blocks of a sweep for each multiprocessor.
-const sweepBlocks = 4
+const sweepBlocks = 2
 
 // ceilingBytes is what the ceilings take: three matrices in bfloat16.
 func ceilingBytes(side int64) int64 { return 3 * 2 * side * side }
