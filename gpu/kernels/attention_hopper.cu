@@ -4,7 +4,7 @@
 
 #if defined(HOPPER) && (HEAD_SIZE == 64 || HEAD_SIZE == 128)
 
-#define HOPPER_KEYS 128 // of a stage of the ring
+#define HOPPER_KEYS 64  // of a stage of the ring
 #define HOPPER_STAGES 3
 #define HOPPER_AHEAD 4                               // matrices whose copies a thread has begun without waiting for them; fewer than the ring has
 #define HOPPER_HALF (HOPPER_KEYS * 128)              // bytes of 64 columns of a stage's keys: a line of 128 bytes each
