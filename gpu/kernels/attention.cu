@@ -100,9 +100,10 @@ DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 			tops[threadIdx.x] = best, sums[threadIdx.x] = sum;
 		}
 		__syncthreads();
+		const int tid = recomputed((int)threadIdx.x);
 #pragma unroll
 		for (int c = 0; c < COLUMNS; c++) {
-			const int i = threadIdx.x + c * ATTENTION_THREADS;
+			const int i = tid + c * ATTENTION_THREADS;
 			if (i >= rows * HEAD_SIZE) break;
 			const int r = i / HEAD_SIZE;
 			const float *piece = partial_row(a, t.piece + from, kv, r) + i % HEAD_SIZE;

@@ -4,7 +4,7 @@
 
 #define KEYS 64 // between two corrections of the running softmax
 
-extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS) attention(const attention_args a) {
+extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 1) attention(const attention_args a) {
 	__shared__ __align__(16) float q[TILE][HEAD_SIZE];
 	__shared__ float p[TILE][KEYS];
 	__shared__ float top[TILE], sum[TILE], correct[TILE];

@@ -99,10 +99,24 @@ DEVICE void copy_async(void *to, const void *from, bool valid) {
 DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> DEVICE void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
-// A barrier of so many threads of a block, by its number from 1: meet waits for all of them, announce does not wait. What a thread did before is seen
-// by those that meet.
+// A barrier of so many threads of a block, by its number from 1.
 DEVICE void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
-DEVICE void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+
+// A barrier in shared memory for so many arrivals a phase; phases begin at 0 (PTX ISA 8, "mbarrier"). What was done before an arrival is seen by those that waited for its phase.
+DEVICE void barrier_init(u64 *barrier, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory"); }
+DEVICE void barrier_arrive(u64 *barrier) { asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(shared_address(barrier)) : "memory"); }
+#if __CUDA_ARCH__ >= 900
+#define PHASE_OVER "mbarrier.try_wait.parity.shared.b64" // sleeps a while
+#else
+#define PHASE_OVER "mbarrier.test_wait.parity.shared.b64"
+#endif
+// Waits for the end of a phase; parity is phase % 2, and the phase the current one or the one before.
+DEVICE void barrier_wait(u64 *barrier, u32 parity) {
+	u32 over;
+	do
+		asm volatile("{\n.reg .pred p;\n" PHASE_OVER " p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+	while (!over);
+}
 
 // A kernel may start before the one before it has ended: until after_previous it touches only what no kernel of the step writes. allow_next lets
 // the next one start when all blocks have called it. Every block must call after_previous before it ends: who waits for a kernel relies on it for all before.
@@ -124,6 +138,12 @@ DEVICE void device_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 DEVICE void system_fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 DEVICE void store_release(u32 *at, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory"); }
 #endif
+
+// A value whose dependents are computed here, not ahead of a loop, where they would take registers all along.
+DEVICE int recomputed(int v) {
+	asm volatile("" : "+r"(v));
+	return v;
+}
 
 DEVICE float to_float(bf16 v) { return as_float((u32)v << 16); }
 

@@ -1,6 +1,6 @@
 // What compute capability 9.0 alone has: products of warp groups (four warps: 128 threads, the first one a multiple of 128) whose operands lie in shared memory,
-// barriers there that are waited for by their phase, and registers that warp groups hand over to each other (PTX ISA 8, "asynchronous warpgroup level matrix
-// instructions", "mbarrier", "setmaxnreg").
+// and registers that warp groups hand over to each other (PTX ISA 8, "asynchronous warpgroup level matrix
+// instructions", "setmaxnreg").
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(HOST_PRIMITIVES)
 #define HOPPER
@@ -62,17 +62,6 @@ DEVICE void wgmma(float (&d)[16][4], const u32 (&a)[4], u64 b, bool add) {
 
 // What this thread wrote to shared memory, copy_async's that it waited for included, is seen by products that are begun after a barrier from here.
 DEVICE void async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// A barrier in shared memory for so many arrivals a phase; phases begin at 0. What was done before an arrival is seen by those that waited for its phase.
-DEVICE void barrier_init(u64 *barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory"); }
-DEVICE void barrier_arrive(u64 *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory"); }
-// Waits for the end of a phase; parity is phase % 2, and the phase the current one or the one before.
-DEVICE void barrier_wait(u64 *barrier, u32 parity) {
-	u32 over;
-	do
-		asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
-	while (!over);
-}
 
 // The registers that each thread of this warp group has from here on: fewer, given to the block; or more, as soon as they are there. A multiple of 8.
 template <int REGISTERS> DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }

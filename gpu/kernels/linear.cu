@@ -5,7 +5,6 @@
 
 #define STREAMS 8 // warps that read weights
 #define LINEAR_THREADS ((STREAMS + 2) * 32)
-#define MEETING ((STREAMS + 1) * 32) // threads at a barrier: all that read weights, and one of the other warps
 #define CHUNK 64
 #define CHUNK_VALUES (16 * CHUNK)
 #define PADDING 8 // values between the tokens in shared memory, for other banks
@@ -119,6 +118,11 @@ DEVICE void bring_tokens(const linear_args &a, bf16 *x, int begin, int length, f
 		*(uint2 *)(x + i / words * stride + i % words * 4) = normalised(*(const float4 *)(in + (i64)(i / words) * a.k + i % words * 4), norm[i % words], scales[i / words]);
 }
 
+// Barriers of the sums of every second unit: the eight warps have written theirs, and the warp that ends the unit has read them.
+struct linear_barriers {
+	u64 written[2], read[2];
+};
+
 // The columns that a block takes, and its units.
 struct linear_part {
 	int units, first, step; // of the grid's blocks with the same columns
@@ -127,7 +131,7 @@ struct linear_part {
 };
 
 // What a warp does that reads weights.
-template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const linear_part &p, bf16 *ring, float4 *sums, bf16 *x) {
+template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const linear_part &p, bf16 *ring, float4 *sums, bf16 *x, linear_barriers &barriers) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, stride = p.chunks * CHUNK + PADDING;
 	int unit = p.first, turn = 0, slot = 0; // of the copies
 	const bf16 *from[4];                    // this lane's 16 bytes of every fourth row
@@ -189,19 +193,20 @@ template <int KIND, int TILES> DEVICE void stream(const linear_args &a, const li
 			}
 			use = use + 1 == a.ring ? 0 : use + 1;
 		}
-		if (count >= 2) meet(3 + count % 2, MEETING); // the sums of two units before are read
+		if (count >= 2) barrier_wait(&barriers.read[count % 2], count / 2 - 1 & 1); // the sums of two units before
 #pragma unroll
 		for (int n = 0; n < TILES; n++) sums[((count % 2 * STREAMS + warp) * TILES + n) * 32 + lane] = float4{acc[n][0], acc[n][1], acc[n][2], acc[n][3]};
-		announce(1 + count % 2, MEETING);
+		barrier_arrive(&barriers.written[count % 2]);
 	}
 }
 
 // What a warp does that ends units, every second one of the block.
-template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const linear_part &p, const float4 *sums, bf16 *x) {
+template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const linear_part &p, const float4 *sums, bf16 *x, linear_barriers &barriers) {
 	const int lane = threadIdx.x % 32, turn = threadIdx.x / 32 - STREAMS, g = lane / 4, t = lane % 4;
 	bring_tokens(a, x, p.begin * CHUNK, p.chunks * CHUNK, (float *)sums);
 	__syncthreads();
-	for (int unit = p.first + turn * p.step; unit < p.units; unit += 2 * p.step) {
+	u32 parity = 0;
+	for (int unit = p.first + turn * p.step; unit < p.units; unit += 2 * p.step, parity ^= 1) {
 		int row[2];
 		unit_rows<KIND>(a, unit, g, row);
 		float before[TILES][2][2] = {}; // what the sums are added to: of the token's row g and g + 8
@@ -214,7 +219,7 @@ template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const li
 				if (a.bias) before[n][e / 2][e % 2] = to_float(a.bias[r]);
 				if (KIND == ADD) before[n][e / 2][e % 2] += ((const float *)a.out)[(i64)token * a.n + r];
 			}
-		meet(1 + turn, MEETING); // the sums are here
+		barrier_wait(&barriers.written[turn], parity);
 		float4 total[TILES];
 #pragma unroll
 		for (int n = 0; n < TILES; n++) {
@@ -225,7 +230,7 @@ template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const li
 				total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
 			}
 		}
-		if (unit + 2 * p.step < p.units) announce(3 + turn, MEETING); // they may be written again
+		barrier_arrive(&barriers.read[turn]); // they may be written again
 		if (a.splits > 1) {
 			float4 *part = (float4 *)a.partial + ((i64)unit * a.splits + p.slice) * TILES * 32 + lane;
 #pragma unroll
@@ -266,6 +271,7 @@ template <int KIND, int TILES> DEVICE void finish(const linear_args &a, const li
 // TILES times 8 tokens at most.
 template <int KIND, int TILES> DEVICE void linear(const linear_args &a) {
 	SHARED_MEMORY(memory);
+	__shared__ linear_barriers barriers;
 	linear_part p;
 	const int all = a.k / CHUNK;
 	p.units = KIND == GATE ? (a.n / 2 + 7) / 8 : (a.n + 15) / 16;
@@ -277,8 +283,9 @@ template <int KIND, int TILES> DEVICE void linear(const linear_args &a) {
 	bf16 *x = (bf16 *)(sums + 2 * STREAMS * TILES * 32);       // (tokens, chunks CHUNK + PADDING)
 	const int warp = threadIdx.x / 32;
 	allow_next();
-	if (warp < STREAMS) stream<KIND, TILES>(a, p, rings + warp * a.ring * CHUNK_VALUES, sums, x);
-	else finish<KIND, TILES>(a, p, sums, x);
+	if (threadIdx.x < 2) barrier_init(&barriers.written[threadIdx.x], STREAMS * 32), barrier_init(&barriers.read[threadIdx.x], 32);
+	if (warp < STREAMS) stream<KIND, TILES>(a, p, rings + warp * a.ring * CHUNK_VALUES, sums, x, barriers);
+	else finish<KIND, TILES>(a, p, sums, x, barriers);
 }
 
 #define LINEAR(name, KIND) \

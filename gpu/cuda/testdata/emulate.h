@@ -91,12 +91,9 @@ static struct {
 	int came, round;
 } meetings[16];
 
-static inline void announce(int barrier, int threads) {
-	if (++meetings[barrier].came == threads) meetings[barrier].came = 0, meetings[barrier].round++;
-}
 static inline void meet(int barrier, int threads) {
 	running->barrier = barrier, running->round = meetings[barrier].round;
-	announce(barrier, threads);
+	if (++meetings[barrier].came == threads) meetings[barrier].came = 0, meetings[barrier].round++;
 	if (meetings[barrier].round == running->round) wait_in(AT_MEETING);
 }
 
