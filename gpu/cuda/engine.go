@@ -186,6 +186,10 @@ func (e *Engine) Prepare(tokens, rows int, decode bool) error {
 	if len(e.flight) > 0 {
 		return errBusy
 	}
+	if tokens < rows || decode && tokens != rows || tokens > e.cfg.MaxBatchedTokens || rows > e.cfg.MaxSeqs {
+		return fmt.Errorf("%w: no step has %d new tokens in %d rows (decode: %v); want at most --max-num-batched-tokens %d and --max-num-seqs %d, a token a row or more, and one in each row of a decode step",
+			gpu.ErrConfig, tokens, rows, decode, e.cfg.MaxBatchedTokens, e.cfg.MaxSeqs)
+	}
 	_, err := e.program(e.shape(tokens, rows, decode))
 	return err
 }

@@ -16,10 +16,17 @@ import (
 	"github.com/fpmrun/fpmrun/gpu/model"
 )
 
+// kind is what an engine is made ready for: new tokens, rows, and whether all are decode rows.
+type kind struct {
+	tokens, rows int
+	decode       bool
+}
+
 // fake is an engine whose steps take no time worth mentioning; it keeps what it ran.
 type fake struct {
 	mu       sync.Mutex
 	steps    []gpu.Step
+	prepared []kind
 	flight   []*gpu.Step
 	depth    int  // steps that it may have in flight; 0 is 1
 	infinite bool // its logits are not finite
@@ -78,8 +85,11 @@ func (f *fake) Await(ctx context.Context, out *gpu.Output) error {
 	return nil
 }
 
-func (f *fake) Prepare(int, int, bool) error { return nil }
-func (f *fake) Finite() (bool, error)        { return !f.infinite, nil }
+func (f *fake) Prepare(tokens, rows int, decode bool) error {
+	f.prepared = append(f.prepared, kind{tokens, rows, decode})
+	return nil
+}
+func (f *fake) Finite() (bool, error) { return !f.infinite, nil }
 
 func (f *fake) Close() error {
 	f.closed = true

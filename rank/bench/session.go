@@ -201,7 +201,14 @@ func (s *Session) start(ctx context.Context) error {
 // prepareEngine makes the engine ready for every kind of step that is to be measured.
 func (s *Session) prepareEngine() error {
 	for _, p := range s.queue() {
-		decode := p.PointType == artifact.Decode || !slices.ContainsFunc(p.Rows, func(row [2]int) bool { return row[0] != 1 || row[1] == 0 })
+		decode := p.PointType == artifact.Decode
+		if !decode {
+			fresh, cached, err := p.Lengths(s.limits.BlockSize)
+			if err != nil {
+				return err
+			}
+			decode = !slices.ContainsFunc(fresh, func(n int) bool { return n != 1 }) && !slices.Contains(cached, 0) // the engine cannot tell such a step from a decode step
+		}
 		if err := s.forward.engine.Prepare(p.Driver(), p.BatchSize, decode); err != nil {
 			return fmt.Errorf("bench: prepare the engine for point %d, %d requests: %w", p.BenchmarkID, p.BatchSize, err)
 		}
