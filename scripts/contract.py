@@ -62,7 +62,7 @@ def giant(folder):
         """Whether the requests and the pool have place for the tokens of four steps more."""
         longest = -(-point["total_kv_read_tokens"] // point["batch_size"]) + 4
         blocks = point["batch_size"] * -(-longest // limits["block_size"])
-        return longest <= limits["max_model_len"] and blocks <= limits["num_gpu_blocks"]
+        return longest <= limits["max_model_len"] and blocks <= 0.99 * limits["num_gpu_blocks"]  # the rest is held back for running requests
 
     early = [p for p in short if room(p)]
     yield large and not early, f"{len(large) - len(short)} of {len(large)} points over 100,000 KV tokens have 3 steady steps; {len(early)} of the others had room for them"

@@ -30,7 +30,7 @@ type gateArgs struct {
 
 type attentionArgs struct {
 	qkv, cache, tables, tiles, items, starts, wide, wideCount, partial, arrived, out ptr
-	heads, kvHeads, blockSize, tableWidth, window                                    int32
+	heads, kvHeads, blockSize, window                                                int32
 	scale                                                                            float32
 }
 

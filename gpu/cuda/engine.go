@@ -217,7 +217,7 @@ func (e *Engine) Enqueue(step *gpu.Step) error {
 	e.serial++
 	host := e.hostAt[e.serial%2]
 	group := e.cfg.Geometry.Heads / e.cfg.Geometry.KVHeads
-	words := e.layout.fill(host, step, p.shape, group, e.serial, &e.work)
+	words := e.layout.of(p.shape.tokens).fill(host, step, p.shape, group, e.serial, &e.work)
 	if err := e.machine.copyInAsync(e.buf.step, unsafe.Pointer(&host[0]), 4*int64(words)); err != nil {
 		return e.fail(err)
 	}

@@ -88,8 +88,8 @@ func (e *Engine) capturedBody(b *builder, s shape) (err error) {
 // body lists the commands from the token ids to the output of the last layer, for a number of rows or any, which is 0. That of few tokens is complete in the residual stream; else the output
 // of the last block is not added to it yet.
 func (e *Engine) body(b *builder, tokens, rows int) {
-	g, buf := e.cfg.Geometry, &e.buf
-	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(e.layout.ids), slots: e.at(e.layout.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, squares: buf.squares, hidden: int32(g.Hidden)})
+	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
+	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(l.ids), slots: e.at(l.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, squares: buf.squares, hidden: int32(g.Hidden)})
 	for i := range e.weights.layers {
 		if e.few(tokens) {
 			e.fewLayer(b, i, tokens)
@@ -115,9 +115,9 @@ func (e *Engine) manyLayer(b *builder, i, tokens, rows int) {
 	e.norm(b, layerName(i, "input norm"), tokens, normArgs{y: added, w: w.attnNorm})
 	b.gemm(layerName(i, "qkv"), gemmShape{tokens: tokens, n: g.QSize() + 2*g.KVSize(), k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
 	e.keys(b, i, tokens)
-	e.attention(b, i)
+	e.attention(b, i, tokens)
 	if tokens != rows { // there may be rows with many tokens
-		e.attentionWide(b, i)
+		e.attentionWide(b, i, tokens)
 	}
 	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
 	e.norm(b, layerName(i, "norm of the MLP"), tokens, normArgs{y: buf.y, w: w.mlpNorm})
@@ -135,38 +135,38 @@ func (e *Engine) norm(b *builder, purpose string, rows int, args normArgs) {
 
 // keys lists the rotation of queries and keys, and the way of keys and values into the cache.
 func (e *Engine) keys(b *builder, i, tokens int) {
-	g, buf, l, w := e.cfg.Geometry, &e.buf, &e.layout, &e.weights.layers[i]
+	g, buf, l, w := e.cfg.Geometry, &e.buf, e.layout.of(tokens), &e.weights.layers[i]
 	kernel(b, "keys", layerName(i, "rotation and cache"), [3]int{(tokens*(g.Heads+2*g.KVHeads) + 7) / 8, 1, 1}, 256, keysArgs{qkv: buf.qkv, cache: e.cache[i],
 		positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines, qNorm: w.qNorm, kNorm: w.kNorm,
 		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), tokens: int32(tokens), eps: float32(g.NormEps)})
 }
 
 // attention lists the attention of a layer. Its grid is the same whatever the work: it is in the lists of the step structure.
-func (e *Engine) attention(b *builder, i int) {
+func (e *Engine) attention(b *builder, i, tokens int) {
 	g := e.cfg.Geometry
-	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{e.layout.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), e.attentionArgs(i))
+	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{e.layout.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), e.attentionArgs(i, tokens))
 }
 
 // attentionWide lists the attention of the wide tiles of a layer.
-func (e *Engine) attentionWide(b *builder, i int) {
+func (e *Engine) attentionWide(b *builder, i, tokens int) {
 	if d := e.cfg.Geometry.HeadDim; tensorHeads(d) {
 		k := wideKernelFor(d, e.device.hopper())
-		sharedKernel(b, k.name, layerName(i, "attention of many tokens"), [3]int{e.device.Multiprocessors, 1, 1}, k.threads, k.shared, e.attentionArgs(i))
+		sharedKernel(b, k.name, layerName(i, "attention of many tokens"), [3]int{e.device.Multiprocessors, 1, 1}, k.threads, k.shared, e.attentionArgs(i, tokens))
 	}
 }
 
-func (e *Engine) attentionArgs(i int) attentionArgs {
-	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
+func (e *Engine) attentionArgs(i, tokens int) attentionArgs {
+	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
 	window := slices.Index(l.windows, g.Windows[i])
 	return attentionArgs{
 		qkv: buf.qkv, cache: e.cache[i], tables: e.at(l.tables), tiles: e.at(l.tiles + window*l.tokens*tileWords), items: e.at(l.items + window*l.itemsMax()*itemWords),
 		starts: e.at(l.starts + window*(l.lists+1)), wide: e.at(l.wides + window*l.tokens*tileWords), wideCount: e.at(l.wideCount + window), partial: buf.partial, arrived: buf.joined, out: buf.attn, heads: int32(g.Heads), kvHeads: int32(g.KVHeads),
-		blockSize: int32(l.blockSize), tableWidth: int32(l.width), window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())}
+		blockSize: int32(l.blockSize), window: int32(g.Windows[i]), scale: softmaxScale(g.SoftmaxScale())}
 }
 
 // tail lists the commands from the output of the last layer to the sampled ids on the host.
 func (e *Engine) tail(b *builder, tokens, rows int) {
-	g, buf, l := e.cfg.Geometry, &e.buf, &e.layout
+	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
 	added := buf.y
 	if e.few(tokens) {
 		added = 0

@@ -104,6 +104,11 @@ func (s *stand) attention(c attentionCase) {
 	}
 	var w work
 	w.plan(step, group, c.window, c.lists, least)
+	for _, tiles := range [][]tile{w.tiles, w.wides} {
+		for i := range tiles {
+			tiles[i].row *= int32(p.width) // where its block table begins
+		}
+	}
 	if c.wide != (len(w.wides) > 0) {
 		s.t.Fatalf("%s: %d wide tiles", s.label, len(w.wides))
 	}
@@ -115,7 +120,7 @@ func (s *stand) attention(c attentionCase) {
 	}
 	args := attentionArgs{qkv: input(s, "qkv", qkv), cache: input(s, "cache", p.values), tables: input(s, "tables", p.tables), tiles: input(s, "tiles", append([]tile{}, w.tiles...)),
 		items: input(s, "items", append([]item{}, w.items...)), starts: input(s, "starts", w.starts), wide: input(s, "wide tiles", append([]tile{}, w.wides...)), wideCount: input(s, "number of wide tiles", []int32{int32(len(w.wides))}),
-		heads: int32(c.heads), kvHeads: int32(c.kvHeads), blockSize: int32(c.blockSize), tableWidth: int32(p.width), window: int32(c.window), scale: softmaxScale(1 / math.Sqrt(float64(s.head)))}
+		heads: int32(c.heads), kvHeads: int32(c.kvHeads), blockSize: int32(c.blockSize), window: int32(c.window), scale: softmaxScale(1 / math.Sqrt(float64(s.head)))}
 	args.partial, _ = output(s, "partial", blanks32(pieces*c.kvHeads*tileRows*(s.head+2)))
 	var counts func() []uint32
 	args.arrived, counts = output(s, "arrived", make([]uint32, pieces*c.kvHeads))

@@ -18,12 +18,12 @@ type shape struct {
 }
 
 // layout says where the parts of the step structure are, in words of 4 bytes. The structure is all that changes from step to step: the host
-// fills it in pinned memory and copies it to the device before the step's commands run.
+// fills it in pinned memory and copies it to the device before the step's commands run. Programs of few tokens have a small one, for the device waits for the copy.
 type layout struct {
 	windows   []int // distinct windows of the layers; 0 is all keys
 	wideMin   int   // wide tiles of a step that are worth it; 0: none is made
 	lists     int   // that the keys of a step are shared out among
-	tokens    int   // most that a step computes, padding included
+	tokens    int   // that a step computes, padding included
 	rows      int   // most that a step samples, padding included
 	width     int   // blocks in a row of the block tables
 	blockSize int
@@ -40,7 +40,7 @@ type layout struct {
 	items     int // (windows, tokens + lists, 4)
 	wides     int // (windows, tokens, 7)
 	wideCount int // (windows)
-	tables    int // (rows, width), last, since only the rows in use are copied
+	tables    int // block tables of the rows, one behind the other, up to (rows, width) words; last, since only what is in use is copied
 	words     int
 }
 
@@ -63,20 +63,34 @@ func padded(cfg *gpu.Config, most int) int {
 func newLayout(cfg *gpu.Config, windows []int, lists, wideMin int) layout {
 	l := layout{windows: windows, lists: lists, wideMin: wideMin, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
 		width: (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize}
+	l.place()
+	return l
+}
+
+// of is the layout of the steps that run in programs of so many tokens.
+func (l *layout) of(tokens int) *layout {
+	p := *l
+	p.tokens = tokens
+	p.place()
+	return &p
+}
+
+// place puts the parts one behind the other.
+func (l *layout) place() {
+	l.words = 0
 	take := func(n int) int {
 		at := l.words
 		l.words += (n + 31) / 32 * 32 // parts begin at multiples of 128 bytes
 		return at
 	}
 	l.number = take(1)
-	l.starts = take(len(windows) * (lists + 1))
+	l.starts = take(len(l.windows) * (l.lists + 1))
 	l.ids, l.positions, l.places, l.slots = take(l.tokens), take(l.tokens), take(l.tokens), take(l.tokens)
 	l.last, l.rowSlots = take(l.rows), take(l.rows)
-	l.tiles = take(len(windows) * l.tokens * tileWords)
-	l.items = take(len(windows) * l.itemsMax() * itemWords)
-	l.wides, l.wideCount = take(len(windows)*l.tokens*tileWords), take(len(windows))
+	l.tiles = take(len(l.windows) * l.tokens * tileWords)
+	l.items = take(len(l.windows) * l.itemsMax() * itemWords)
+	l.wides, l.wideCount = take(len(l.windows)*l.tokens*tileWords), take(len(l.windows))
 	l.tables = take(l.rows * l.width)
-	return l
 }
 
 // Words of a tile and of an item.
@@ -94,7 +108,8 @@ func (l *layout) piecesMax() int { return 2 * l.lists }
 // fill writes a step that runs in a program of a shape, and returns how many words of the structure are in use. serial numbers the step.
 func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial uint32, w *work) int {
 	s[l.number] = int32(serial)
-	t := 0
+	t, end := 0, l.tables
+	w.tables = w.tables[:0]
 	for i := range step.Rows {
 		r := &step.Rows[i]
 		for j := range r.New() {
@@ -108,7 +123,8 @@ func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial ui
 			t++
 		}
 		s[l.last+i], s[l.rowSlots+i] = int32(t-1), int32(r.Slot)
-		copy(s[l.tables+i*l.width:][:l.width], r.Blocks)
+		w.tables = append(w.tables, int32(end-l.tables))
+		end += copy(s[end:][:l.width], r.Blocks)
 	}
 	for ; t < run.tokens; t++ {
 		s[l.ids+t], s[l.positions+t], s[l.slots+t], s[l.places+t] = 0, 0, 0, -1
@@ -119,21 +135,21 @@ func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial ui
 	for k, window := range l.windows {
 		w.plan(step, group, window, l.lists, l.wideMin)
 		s[l.wideCount+k] = int32(len(w.wides))
-		putTiles(s[l.wides+k*l.tokens*tileWords:], w.wides)
+		putTiles(s[l.wides+k*l.tokens*tileWords:], w.wides, w.tables)
 		copy(s[l.starts+k*(l.lists+1):], w.starts)
-		putTiles(s[l.tiles+k*l.tokens*tileWords:], w.tiles)
+		putTiles(s[l.tiles+k*l.tokens*tileWords:], w.tiles, w.tables)
 		at := l.items + k*l.itemsMax()*itemWords
 		for _, x := range w.items {
 			s[at], s[at+1], s[at+2], s[at+3] = x.tile, x.begin, x.end, x.piece
 			at += itemWords
 		}
 	}
-	return l.tables + len(step.Rows)*l.width
+	return end
 }
 
-// putTiles writes tiles one behind the other.
-func putTiles(s []int32, tiles []tile) {
+// putTiles writes tiles one behind the other, with the places of their rows' block tables.
+func putTiles(s []int32, tiles []tile, tables []int32) {
 	for i, x := range tiles {
-		copy(s[i*tileWords:], []int32{x.first, x.tokens, x.position, x.table, x.piece, x.items, x.cached})
+		copy(s[i*tileWords:], []int32{x.first, x.tokens, x.position, tables[x.row], x.piece, x.items, x.cached})
 	}
 }

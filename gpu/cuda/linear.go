@@ -11,7 +11,7 @@ func (e *Engine) few(tokens int) bool {
 
 // fewLayer lists a layer whose products are those of linear.cu.
 func (e *Engine) fewLayer(b *builder, i, tokens int) {
-	g, buf, l, w := e.cfg.Geometry, &e.buf, &e.layout, &e.weights.layers[i]
+	g, buf, l, w := e.cfg.Geometry, &e.buf, e.layout.of(tokens), &e.weights.layers[i]
 	parts := int32(g.Hidden+unitRows-1) / unitRows // of the residual stream's squares, as the products give them
 	first := parts
 	if i == 0 {
@@ -27,7 +27,7 @@ func (e *Engine) fewLayer(b *builder, i, tokens int) {
 		e.linear(b, "linear_plain", layerName(i, what+"qkv"), qkv)
 		e.keys(b, i, tokens)
 	}
-	e.attention(b, i)
+	e.attention(b, i, tokens)
 	e.linear(b, "linear_add", layerName(i, "attention output"), linearArgs{in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.QSize())})
 	gate := linearArgs{weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)}
 	what = e.normed(b, i, &gate, "norm of the MLP", w.mlpNorm, parts)

@@ -20,7 +20,7 @@ const (
 type tile struct {
 	first, tokens int32 // in the step
 	position      int32 // of the first token
-	table         int32 // row of the block tables
+	row           int32 // of the step; a kernel has the place of its block table here
 	piece, items  int32 // its first item's piece, and how many items it has
 	cached        int32 // keys that are in the cache before the step
 }
@@ -38,6 +38,7 @@ type work struct {
 	tiles  []tile // of the other rows
 	items  []item
 	starts []int32 // of each list in items, and its end
+	tables []int32 // where the block table of each row of the step begins
 }
 
 // plan cuts the new tokens of a step into tiles, and shares the keys of those that are not wide out among lists, as evenly as they can be cut. Wide tiles are made
@@ -62,7 +63,7 @@ func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
 			tokens = wide
 		}
 		for at := 0; at < r.New(); at += tokens {
-			t := tile{first: int32(first + at), tokens: int32(min(tokens, r.New()-at)), position: int32(r.Computed + at), table: int32(i), cached: int32(r.Computed)}
+			t := tile{first: int32(first + at), tokens: int32(min(tokens, r.New()-at)), position: int32(r.Computed + at), row: int32(i), cached: int32(r.Computed)}
 			if isWide {
 				w.wides = append(w.wides, t)
 				continue

@@ -17,7 +17,7 @@ struct item {
 struct tile {
 	int first, tokens; // in the step
 	int position;      // of the first token
-	int table;         // row of the block tables
+	int table;         // where its row's block table begins
 	int piece, items;  // its first item's piece, and how many items it has
 	int cached;        // keys that were in the cache before the step
 };
@@ -25,7 +25,7 @@ struct tile {
 struct attention_args {
 	const bf16 *qkv;     // (tokens, heads + 2 kv_heads, HEAD_SIZE)
 	const bf16 *cache;   // of the layer
-	const int *tables;   // (rows, table_width): block numbers
+	const int *tables;   // block numbers: the block tables of the rows, one behind the other
 	const tile *tiles;
 	const item *items;
 	const int *starts;   // (lists + 1): first item of each list
@@ -34,7 +34,7 @@ struct attention_args {
 	float *partial;      // (pieces, kv_heads, TILE, HEAD_SIZE + 2): weighted sum, largest score, sum of weights
 	u32 *arrived;        // (pieces, kv_heads), zero between the launches: items of a tile that have ended
 	bf16 *out;           // (tokens, heads, HEAD_SIZE)
-	int heads, kv_heads, block_size, table_width, window;
+	int heads, kv_heads, block_size, window;
 	float scale;         // of the scores, times log2(e)
 };
 

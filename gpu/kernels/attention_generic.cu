@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 1) attention(con
 		const item it = a.items[i];
 		const tile t = a.tiles[it.tile];
 		const int rows = t.tokens * group;
-		const int *table = a.tables + (i64)t.table * a.table_width;
+		const int *table = a.tables + t.table;
 		__syncthreads(); // the item before is over
 		for (int j = tid; j < TILE * HEAD_SIZE; j += ATTENTION_THREADS) {
 			int r = j / HEAD_SIZE, d = j % HEAD_SIZE;

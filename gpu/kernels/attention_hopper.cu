@@ -49,7 +49,7 @@ DEVICE void hopper_copy(const attention_args &a, int pairs, char *ring, hopper_b
 		if (pair >= pairs) continue;
 		const tile t = a.wide[pair / a.kv_heads];
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens;
-		const int *table = a.tables + (i64)t.table * a.table_width;
+		const int *table = a.tables + t.table;
 		const bf16 *head = a.cache + (i64)kv * a.block_size * HEAD_SIZE + part * 8;
 		for (int key = first_key(a, t, HOPPER_KEYS); key < end; key += HOPPER_KEYS) {
 			int blocks[HOPPER_KEYS / 16]; // of 16 keys each

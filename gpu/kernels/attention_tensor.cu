@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 		const item it = a.items[i];
 		const tile t = a.tiles[it.tile];
 		const int rows = t.tokens * group;
-		const int *table = a.tables + (i64)t.table * a.table_width;
+		const int *table = a.tables + t.table;
 		const int from = it.begin + warp * GROUP, groups = (max(0, it.end - from) + ATTENTION_WARPS * GROUP - 1) / (ATTENTION_WARPS * GROUP);
 		int known = 0; // block numbers of 32 groups, one in each lane
 		auto fetch = [&](int n) {

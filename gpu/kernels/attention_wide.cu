@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(WIDE_WARPS * 32, 1) attention_wide(
 		const tile t = a.wide[pair / a.kv_heads];
 		const int kv = pair % a.kv_heads, rows = t.tokens * group, end = t.position + t.tokens;
 		const int begin = first_key(a, t, WIDE_KEYS);
-		const int *table = a.tables + (i64)t.table * a.table_width;
+		const int *table = a.tables + t.table;
 		auto fetch = [&](int key, int stage) {
 			if (key < end) {
 				bf16 *to = ring + stage * 2 * WIDE_HALF;
