@@ -7,8 +7,8 @@ import "unsafe"
 // The kernels' arguments, member by member as the sources of package kernels declare them.
 
 type embedArgs struct {
-	ids, slots, sampled, table, x, squares ptr
-	hidden                                 int32
+	ids, slots, sampled, table, x, squares, norm, normed ptr
+	hidden                                               int32
 }
 
 type normArgs struct {
@@ -34,12 +34,18 @@ type attentionArgs struct {
 	scale                                                                            float32
 }
 
-type linearArgs struct {
-	in, norm, squares, weights, bias, out, outSquares, partial, arrived ptr
-	tokens, n, k, splits, parts, ring                                   int32
-	eps                                                                 float32
-	heads, kvHeads, blockSize, half                                     int32
-	cache, positions, places, cosines, sines                            ptr
+type product struct {
+	in, squares, weights, bias, out, outSquares, norm, normed ptr
+	kind, n, k, splits, parts                                 int32
+}
+
+type chainArgs struct {
+	products                                 [fewProducts]product
+	partial, arrived, turns                  ptr
+	count, tokens, ring                      int32
+	eps                                      float32
+	heads, kvHeads, blockSize, half          int32
+	cache, positions, places, cosines, sines ptr
 }
 
 type argmaxArgs struct {

@@ -2,62 +2,96 @@ package cuda
 
 import "github.com/fpmrun/fpmrun/gpu/model"
 
-// Constants of linear.cu.
+// Constants of linear.cu and chain.cu.
 const (
-	fewTokens  = 16
-	fewNormed  = 4 // that a product normalises itself
-	fewStreams = 8
-	fewColumns = 64 // of a chunk
-	fewPadding = 8
-	unitRows   = 16
+	fewTokens    = 16
+	fewStreams   = 8
+	fewFinishers = 2
+	fewColumns   = 64 // of a chunk
+	fewPadding   = 8
+	unitRows     = 16
+	fewProducts  = 4 // of a chain
+	fewBarriers  = 128
+	chainThreads = 32 * (fewStreams + fewFinishers)
 )
 
 // sharedMost is the shared memory of a block in bytes, at most.
 const sharedMost = 226 << 10
 
-// fewPlan is how a product of few tokens is launched.
+// fewRings are the lengths that rings can have, in chunks.
+var fewRings = []int{11, 8, 6, 5, 4, 3}
+
+// fewSize is the size of a product's weights: n rows of k columns.
+type fewSize struct{ n, k int }
+
+func (s fewSize) units() int { return (s.n + unitRows - 1) / unitRows }
+
+// fewPlan is how a chain of products of few tokens is launched.
 type fewPlan struct {
-	tiles  int // of 8 tokens
-	splits int // of the columns among blocks
-	blocks int
-	ring   int // chunks in a warp's ring
-	shared int // bytes of a block
+	tiles  int   // of 8 tokens
+	splits []int // of each product's columns among blocks
+	blocks int   // at most one for each multiprocessor
+	ring   int   // chunks in a warp's ring; 0: the chain does not fit
+	shared int   // bytes of a block
 }
 
-// planFew chooses the split of the columns, by the time that it should take: units of 16 rows should fill all multiprocessors the same number of times. A block takes more than half
-// of a multiprocessor's shared memory, so that there is never one with two blocks of a product while another has none: the next kernel's block begins where one ends.
-func planFew(n, k, tokens, multiprocessors int) fewPlan {
+// fewShared is the shared memory of a block in bytes: barriers, rings, sums of two units, and tokens with so many columns.
+func fewShared(tokens, ring, columns int) int {
+	tiles := (tokens + 7) / 8
+	return fewBarriers + 2*fewStreams*ring*unitRows*fewColumns + fewFinishers*fewStreams*tiles*32*16 + 2*tokens*(columns+fewPadding)
+}
+
+// planFew chooses a ring that all products share, and the split of each one's columns, by the time that the chain should take: a long ring hides the pause between two products,
+// splits make room for it and cost a join for each unit. A block takes more than half of a multiprocessor's shared memory, so that there is never one with two blocks of a chain while
+// another has none.
+func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 	const (
-		rate = 35   // bytes a nanosecond that a multiprocessor reads: an H200's memory over its multiprocessors
-		join = 2000 // nanoseconds until a split unit is joined, which the unit after the next one waits for
-		end  = 300  // the same of one that is not split
+		rate    = 35.0   // bytes a nanosecond that a multiprocessor reads: an H200's memory over its multiprocessors
+		latency = 1300.0 // nanoseconds from a copy's begin to its end
+		join    = 2000.0 // nanoseconds until a split unit is joined, which the unit after the next one waits for
+		end     = 300.0  // the same of one that is not split
+		pause   = 3000.0 // between two products, without bringing tokens
+		bring   = 60.0   // bytes a nanosecond of tokens
+		chunk   = 2 * fewStreams * unitRows * fewColumns
 	)
-	units := (n + unitRows - 1) / unitRows
-	var best fewPlan
-	least := 0.0
-	for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
-		if splits > min(multiprocessors, k/fewColumns) {
-			break
-		}
-		groups := min(multiprocessors/splits, units)
-		columns := (k/fewColumns + splits - 1) / splits * fewColumns
-		p := fewPlan{tiles: (tokens + 7) / 8, splits: splits, blocks: groups * splits}
-		for _, p.ring = range []int{8, 6, 4, 3} {
-			p.shared = 2*fewStreams*p.ring*unitRows*fewColumns + 2*fewStreams*p.tiles*32*16 + 2*tokens*(columns+fewPadding)
-			if p.shared <= sharedMost {
+	best, least := fewPlan{}, 0.0
+	for _, ring := range fewRings {
+		p, cost, columns := fewPlan{tiles: (tokens + 7) / 8, ring: ring}, 0.0, 0
+		for i, size := range products {
+			splits, wide, took := 0, 0, 0.0
+			for _, s := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
+				c := (size.k/fewColumns + s - 1) / s * fewColumns
+				if s > min(multiprocessors, size.k/fewColumns) || fewShared(tokens, ring, c) > sharedMost {
+					continue
+				}
+				unit := max(float64(2*unitRows*c)/min(rate, float64((ring-1)*chunk)/latency), end)
+				stop := pause + float64(2*tokens*c)/bring
+				if s > 1 {
+					unit, stop = max(unit, join), stop+join
+				}
+				groups := multiprocessors / s
+				t := float64((size.units()+groups-1)/groups) * unit
+				if i > 0 {
+					t += max(0, stop-float64(ring*chunk)/rate)
+				}
+				if splits == 0 || t < took {
+					splits, wide, took = s, c, t
+				}
+			}
+			if splits == 0 {
+				cost = 0
 				break
 			}
+			p.splits, columns, cost = append(p.splits, splits), max(columns, wide), cost+took
 		}
-		unit := max(float64(2*unitRows*columns)/rate, end)
-		if splits > 1 {
-			unit = max(unit, join)
-		}
-		cost := float64((units+groups-1)/groups) * unit
-		if p.shared <= sharedMost && (least == 0 || cost < least) {
+		if cost > 0 && (least == 0 || cost < least) {
+			p.shared = max(fewShared(tokens, ring, columns), sharedMost/2+1024)
 			best, least = p, cost
 		}
 	}
-	best.shared = max(best.shared, sharedMost/2+1024)
+	for i, s := range best.splits {
+		best.blocks = max(best.blocks, min(multiprocessors/s, products[i].units())*s)
+	}
 	return best
 }
 
@@ -66,19 +100,49 @@ func fewGeometry(g *model.Geometry) bool {
 	return g.Hidden%fewColumns == 0 && g.QSize()%fewColumns == 0 && g.Intermediate%fewColumns == 0
 }
 
-// fewBuffers is the memory in bytes that products of few tokens need for split columns: the sums of the splits, and a count for each unit.
-func fewBuffers(g *model.Geometry, multiprocessors int) (sums, arrivals int64) {
-	if !fewGeometry(g) {
-		return 0, 0
+// The products of a layer, and the one after all layers.
+func qkvSize(g *model.Geometry) fewSize    { return fewSize{g.QSize() + 2*g.KVSize(), g.Hidden} }
+func outSize(g *model.Geometry) fewSize    { return fewSize{g.Hidden, g.QSize()} }
+func gateUpSize(g *model.Geometry) fewSize { return fewSize{2 * g.Intermediate, g.Hidden} }
+func downSize(g *model.Geometry) fewSize   { return fewSize{g.Hidden, g.Intermediate} }
+func headSize(g *model.Geometry) fewSize   { return fewSize{g.Vocab, g.Hidden} }
+
+// fewChains are the chains of a model's step: the first one, that of a layer but the last, that of the last one, and the last one.
+func fewChains(g *model.Geometry) [][]fewSize {
+	layer := []fewSize{outSize(g), gateUpSize(g), downSize(g), qkvSize(g)}
+	return [][]fewSize{layer[3:], layer, layer[:3], {headSize(g)}}
+}
+
+// cutChain is a list of products as chains that fit: one where they do, else one for each product.
+func cutChain(products []fewSize, tokens, multiprocessors int) [][]fewSize {
+	if len(products) <= 1 || planFew(products, tokens, multiprocessors).ring > 0 {
+		return [][]fewSize{products}
 	}
-	for _, m := range [][2]int{{g.QSize() + 2*g.KVSize(), g.Hidden}, {g.Hidden, g.QSize()}, {2 * g.Intermediate, g.Hidden}, {g.Hidden, g.Intermediate}, {g.Vocab, g.Hidden}} {
-		units := int64(m[0]+unitRows-1) / unitRows
+	var cut [][]fewSize
+	for i := range products {
+		cut = append(cut, products[i:i+1])
+	}
+	return cut
+}
+
+// fewBuffers is the memory in bytes that products of few tokens need: the sums of split columns, a count for each unit, and the word of the barrier between products.
+func fewBuffers(g *model.Geometry, multiprocessors int) (sums, arrivals, turns int64) {
+	if !fewGeometry(g) {
+		return 0, 0, 0
+	}
+	for _, chain := range fewChains(g) {
 		for tokens := 1; tokens <= fewTokens; tokens++ {
-			if p := planFew(m[0], m[1], tokens, multiprocessors); p.splits > 1 {
-				sums = max(sums, units*int64(p.splits*p.tiles)*32*16)
-				arrivals = max(arrivals, 4*units)
+			for _, products := range cutChain(chain, tokens, multiprocessors) {
+				p := planFew(products, tokens, multiprocessors)
+				for i, splits := range p.splits {
+					if splits > 1 {
+						units := int64(products[i].units())
+						sums = max(sums, units*int64(splits*p.tiles)*32*16)
+						arrivals = max(arrivals, 4*units)
+					}
+				}
 			}
 		}
 	}
-	return sums, arrivals
+	return sums, arrivals, 4
 }

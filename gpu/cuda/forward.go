@@ -89,7 +89,11 @@ func (e *Engine) capturedBody(b *builder, s shape) (err error) {
 // of the last block is not added to it yet.
 func (e *Engine) body(b *builder, tokens, rows int) {
 	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
-	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embedArgs{ids: e.at(l.ids), slots: e.at(l.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, squares: buf.squares, hidden: int32(g.Hidden)})
+	embed := embedArgs{ids: e.at(l.ids), slots: e.at(l.slots), sampled: buf.sampled, table: e.weights.embed, x: buf.x, squares: buf.squares, hidden: int32(g.Hidden)}
+	if e.few(tokens) {
+		embed.norm, embed.normed = e.weights.layers[0].attnNorm, buf.h
+	}
+	kernel(b, "embed", "embedding", [3]int{tokens, 1, 1}, 256, embed)
 	for i := range e.weights.layers {
 		if e.few(tokens) {
 			e.fewLayer(b, i, tokens)
@@ -173,7 +177,8 @@ func (e *Engine) tail(b *builder, tokens, rows int) {
 	}
 	e.norm(b, "last norm", rows, normArgs{y: added, w: e.weights.norm, pick: e.at(l.last)})
 	if e.few(rows) {
-		e.linear(b, "linear_float", "LM head", linearArgs{in: buf.h, weights: e.weights.head, out: buf.logits, tokens: int32(rows), n: int32(g.Vocab), k: int32(g.Hidden)})
+		head := product{kind: floatProduct, in: buf.h, weights: e.weights.head, out: buf.logits, n: int32(g.Vocab), k: int32(g.Hidden)}
+		e.products(b, "LM head", rows, []link{{product: head}})
 	} else {
 		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
 	}

@@ -215,18 +215,23 @@ func (s *stand) embeddings() {
 	table := s.normal16(vocab*hidden, 1)
 	at, read := output(s, "x", blanks32(len(ids)*hidden))
 	squaresAt, readSquares := output(s, "squares", blanks32(len(ids)))
+	norm := s.normal16(hidden, 1)
+	normedAt, readNormed := output(s, "normed", blanks16(len(ids)*hidden))
 	launch(s, "embed", [3]int{len(ids), 1, 1}, 256, 0, embedArgs{ids: input(s, "ids", ids), slots: input(s, "slots", slots), sampled: input(s, "sampled", sampled),
-		table: input(s, "table", table), x: at, squares: squaresAt, hidden: hidden})
-	var want, squares []expected
+		table: input(s, "table", table), x: at, squares: squaresAt, norm: input(s, "norm", norm), normed: normedAt, hidden: hidden})
+	var want, squares, normed []expected
 	for _, id := range []int{10, 3, 0, 7} {
 		sum := 0.0
-		for _, v := range values16(table[id*hidden:][:hidden]) {
+		for i, v := range values16(table[id*hidden:][:hidden]) {
 			want = append(want, expected{value: v})
+			w := v * value16(norm[i])
+			normed = append(normed, expected{w, stored16(w, halfUnit32*math.Abs(w))})
 			sum += v * v
 		}
 		squares = append(squares, expected{sum, hidden * halfUnit32 * sum})
 	}
 	s.compare("x", values32(read()), want)
+	s.compare("normed", values16(readNormed()), normed)
 	s.compare("squares", values32(readSquares()), squares)
 }
 

@@ -5,179 +5,262 @@ package cuda
 import (
 	"fmt"
 	"math"
-	"strings"
 )
 
-// linearCase is a product of few tokens.
-type linearCase struct {
-	kind           string // the kernel without its number of tokens
-	tokens, splits int
-	normed, bias   bool
-	ring           int // chunks in a warp's ring
-	k, n, groups   int // groups of blocks with the same columns
-	heads, kvHeads int // of a rotation
+// chainCase is a chain of products of few tokens.
+type chainCase struct {
+	tokens, ring, blocks, k int // k is the number of columns of the first product
+	links                   []linkCase
+	heads, kvHeads          int
 }
 
-// linears runs kinds of products for one and two operands of tokens, with all columns in a block and split unevenly, with every length of the rings.
-func (s *stand) linears(kinds ...string) {
-	rings := []int{3, 4, 6, 8}
+// linkCase is a product of a chain. It takes what the one before it gives, if there is one.
+type linkCase struct {
+	kind, n, splits int
+	scaled, bias    bool // scaled: the first product's rows are divided by a norm
+}
+
+// ran is a product with what its twin needs.
+type ran struct {
+	linkCase
+	k           int
+	in          func() []uint16
+	squares     func() []float64 // nil where in is not scaled
+	w, bias     []float64
+	check       func()
+	out         func() []uint16  // that the next product takes
+	nextSquares func() []float64 // the same
+	parts       int
+}
+
+// chains runs single products of every kind with every length of the rings, all columns in a block and split unevenly, and then chains of them, one after the other on the same word of
+// the barrier between products.
+func (s *stand) chains(rotate bool) {
+	kinds := []int{int(plainProduct), int(floatProduct), int(addProduct), int(gateProduct)}
+	if rotate {
+		kinds = []int{int(rotateProduct)}
+	}
+	turns := uint32(0)
 	i := 0
 	for _, kind := range kinds {
 		for _, tokens := range []int{1, 3, 8, 16} {
 			for _, splits := range []int{1, 3} {
-				for _, normed := range []bool{false, true} {
-					for _, bias := range []bool{false, true} {
-						i++
-						c := linearCase{kind: kind, tokens: tokens, splits: splits, normed: normed, bias: bias, ring: rings[i%len(rings)], k: 320, n: 86, groups: 1 + i%3, heads: 2, kvHeads: 1}
-						if kind == "linear_rotate" {
-							c.n = (c.heads + 2*c.kvHeads) * s.head
-						}
-						s.linear(c)
-					}
+				for _, bias := range []bool{false, true} {
+					i++
+					l := linkCase{kind: kind, n: 86, splits: splits, scaled: i%3 > 0, bias: bias}
+					s.chain(chainCase{tokens: tokens, ring: fewRings[i%len(fewRings)], blocks: min(6, (1+i%3)*splits), k: 320, links: []linkCase{l}, heads: 2, kvHeads: 1}, &turns)
 				}
 			}
 		}
-		if !short() {
-			c := linearCase{kind: kind, tokens: 16, splits: 8, normed: true, bias: true, ring: 8, k: 4096, n: 4098, groups: 16, heads: 8, kvHeads: 2}
-			if kind == "linear_rotate" {
-				c.n = (c.heads + 2*c.kvHeads) * s.head
+	}
+	if rotate {
+		return
+	}
+	add, gate, plain, float := int(addProduct), int(gateProduct), int(plainProduct), int(floatProduct)
+	for i, links := range [][]linkCase{
+		{{add, 128, 1, false, true}, {gate, 256, 1, true, false}},
+		{{add, 128, 1, false, false}, {gate, 384, 1, true, true}, {add, 192, 3, false, false}},
+		{{add, 192, 2, true, false}, {gate, 256, 1, true, false}, {add, 128, 2, false, true}, {plain, 150, 1, true, true}},
+		{{add, 64, 1, false, false}, {gate, 640, 1, true, false}, {add, 128, 5, false, false}, {float, 70, 2, true, false}},
+		{{plain, 64, 1, false, false}, {plain, 16, 1, false, false}}, // fewer units than blocks
+	} {
+		for _, tokens := range []int{1, 5, 8, 13, 16} {
+			for _, blocks := range []int{1, 2, 3, 5} {
+				fits := true
+				for _, l := range links {
+					fits = fits && l.splits <= blocks
+				}
+				if fits && (!short() || (tokens+blocks+i)%3 == 0) {
+					s.chain(chainCase{tokens: tokens, ring: fewRings[(i+tokens+blocks)%len(fewRings)], blocks: blocks, k: 192, links: links}, &turns)
+				}
 			}
-			s.linear(c)
 		}
 	}
 }
 
-// operand is the twin of what a product multiplies weights with: values, and by how much the kernel's may differ from them.
-func (s *stand) operand(c *linearCase, args *linearArgs) (x, doubt []float64) {
-	x, doubt = make([]float64, c.tokens*c.k), make([]float64, c.tokens*c.k)
-	if !c.normed {
-		in := s.normal16(len(x), 1)
-		args.in = input(s, "in", in)
-		return values16(in), doubt
-	}
-	const parts = 5
-	stream, norm := s.normal32(len(x)), s.normal16(c.k, 1)
-	squares := make([]float32, c.tokens*parts)
-	values, weights := values32(stream), values16(norm)
-	for t := range c.tokens {
-		var sums [parts]float64
-		for i, v := range values[t*c.k:][:c.k] {
-			sums[i%parts] += v * v
-		}
-		total := 0.0
-		for p, sum := range sums {
-			squares[t*parts+p] = float32(sum)
-			total += float64(float32(sum))
-		}
-		scale := 1 / math.Sqrt(total/float64(c.k)+float64(args.eps))
-		for i := range c.k {
-			x[t*c.k+i], doubt[t*c.k+i] = rounded(values[t*c.k+i]*scale*weights[i], normError(parts))
-		}
-	}
-	args.in, args.norm, args.squares, args.parts = input(s, "residual stream", stream), input(s, "norm", norm), input(s, "squares", squares), parts
-	return x, doubt
-}
-
-// linear runs a product and its twin.
-func (s *stand) linear(c linearCase) {
+// chain runs a chain. Each product is compared with its twin on what the kernel gave it.
+func (s *stand) chain(c chainCase, turns *uint32) {
 	s.t.Helper()
-	s.begin("%d tokens, %d x %d, %d splits, ring of %d, norm %v, bias %v", c.tokens, c.n, c.k, c.splits, c.ring, c.normed, c.bias)
-	tiles, units := (c.tokens+7)/8, (c.n+unitRows-1)/unitRows
-	if c.kind == "linear_gate" {
-		units = (c.n/2 + 7) / 8
-	}
-	args := linearArgs{tokens: int32(c.tokens), n: int32(c.n), k: int32(c.k), splits: int32(c.splits), ring: int32(c.ring), eps: 1e-5}
-	x, doubt := s.operand(&c, &args)
-	weights := s.normal16(c.n*c.k, 0.1)
-	args.weights = input(s, "weights", weights)
-	w, bias := values16(weights), make([]float64, c.n)
-	if c.bias {
-		b := s.normal16(c.n, 1)
-		args.bias, bias = input(s, "bias", b), values16(b)
-	}
-	// The product of a token and a row of weights, and the bound of its error.
-	product := func(token, row int) (v, e float64) {
-		sum := 0.0
-		for i, a := range x[token*c.k:][:c.k] {
-			b := w[row*c.k+i]
-			v += a * b
-			sum += math.Abs(a * b)
-			e += doubt[token*c.k+i] * math.Abs(b)
+	s.begin("%d tokens, %d columns, %+v, ring of %d, %d blocks", c.tokens, c.k, c.links, c.ring, c.blocks)
+	args := chainArgs{count: int32(len(c.links)), tokens: int32(c.tokens), ring: int32(c.ring), eps: 1e-5}
+	tiles, columns, units, sums, split := (c.tokens+7)/8, 0, 0, 0, false
+	var list []*ran
+	k := c.k
+	for i, l := range c.links {
+		if l.kind == int(rotateProduct) {
+			l.n = (c.heads + 2*c.kvHeads) * s.head
 		}
-		v += bias[row]
-		return v, e + float64(c.k+c.splits+2)*halfUnit32*(sum+math.Abs(bias[row]))
+		r := &ran{linkCase: l, k: k}
+		p := &args.products[i]
+		p.kind, p.n, p.k, p.splits = int32(l.kind), int32(l.n), int32(k), int32(l.splits)
+		s.operand(&c, r, list, p)
+		weights := s.normal16(l.n*k, 0.1)
+		p.weights, r.w, r.bias = input(s, "weights", weights), values16(weights), make([]float64, l.n)
+		if l.bias {
+			b := s.normal16(l.n, 1)
+			p.bias, r.bias = input(s, "bias", b), values16(b)
+		}
+		s.result(&c, r, &args, p)
+		list = append(list, r)
+		columns = max(columns, (k/fewColumns+l.splits-1)/l.splits*fewColumns)
+		units = max(units, r.units())
+		sums, split = max(sums, r.units()*l.splits*tiles*32*4), split || l.splits > 1
+		if k = l.n; l.kind == int(gateProduct) {
+			k = l.n / 2
+		}
 	}
-	var counts, sums func() []uint32
-	args.partial, sums = output(s, "partial", blanks32(units*c.splits*tiles*32*4))
+	var partial, counts, word func() []uint32
+	args.partial, partial = output(s, "partial", blanks32(sums))
 	args.arrived, counts = output(s, "arrived", make([]uint32, units))
-	run := func() {
-		s.t.Helper()
-		columns := (c.k/fewColumns + c.splits - 1) / c.splits * fewColumns
-		shared := 2*fewStreams*c.ring*unitRows*fewColumns + 2*fewStreams*tiles*32*16 + 2*c.tokens*(columns+fewPadding)
-		launch(s, fmt.Sprintf("%s_%d", c.kind, 8*tiles), [3]int{min(c.groups, units) * c.splits, 1, 1}, 32*(fewStreams+2), shared, args)
-		s.zero("arrived", counts())
-		for i, v := range sums() {
-			if (v == blank32) != (c.splits == 1) {
-				s.t.Fatalf("%s, %s: partial sum %d is %#x", s.kernel, s.label, i, v)
+	args.turns, word = output(s, "turns", []uint32{*turns})
+	launch(s, fmt.Sprintf("chain_%d", 8*tiles), [3]int{c.blocks, 1, 1}, chainThreads, fewShared(c.tokens, c.ring, columns), args)
+	s.zero("arrived", counts())
+	if want := *turns ^ uint32(len(c.links)-1)<<31; word()[0] != want {
+		s.t.Errorf("%s, %s: the word of the barrier is %#x, want %#x", s.kernel, s.label, word()[0], want)
+	}
+	*turns = word()[0]
+	if got := partial(); !split && got[0] != blank32 {
+		s.t.Errorf("%s, %s: there are partial sums", s.kernel, s.label)
+	}
+	for _, r := range list {
+		r.check()
+	}
+}
+
+func (r *ran) units() int { return (r.n + unitRows - 1) / unitRows }
+
+// operand gives a product its tokens.
+func (s *stand) operand(c *chainCase, r *ran, before []*ran, p *product) {
+	if len(before) > 0 {
+		from := before[len(before)-1]
+		r.in = from.out
+		if r.scaled {
+			r.squares, r.parts = from.nextSquares, from.units()
+		}
+		return // the one before filled in p
+	}
+	in := s.normal16(c.tokens*r.k, 1)
+	p.in, r.in = input(s, "in", in), func() []uint16 { return in }
+	if r.scaled {
+		r.parts = 5
+		squares := make([]float32, c.tokens*r.parts)
+		var values []float64
+		for i := range squares {
+			squares[i] = s.random.Float32() * float32(r.k)
+			values = append(values, float64(squares[i]))
+		}
+		p.squares, p.parts, r.squares = input(s, "squares", squares), int32(r.parts), func() []float64 { return values }
+	}
+}
+
+// product gives the twin's product of a token and a row of weights, and the bound of its error.
+func (r *ran) product(tokens int, eps float64) func(token, row int) (v, e float64) {
+	x, scales := values16(r.in()), make([]float64, tokens)
+	for t := range scales {
+		if scales[t] = 1; r.squares != nil {
+			total := 0.0
+			for _, v := range r.squares()[t*r.parts:][:r.parts] {
+				total += v
 			}
+			scales[t] = 1 / math.Sqrt(total/float64(r.k)+eps)
 		}
 	}
-	switch strings.TrimPrefix(c.kind, "linear_") {
-	case "plain", "float":
-		want := make([]expected, 0, c.tokens*c.n)
-		for t := range c.tokens {
-			for r := range c.n {
-				v, e := product(t, r)
-				if c.kind == "linear_plain" {
-					e = stored16(v, e)
-				}
+	return func(token, row int) (v, e float64) {
+		sum := 0.0
+		for i, a := range x[token*r.k:][:r.k] {
+			b := a * r.w[row*r.k+i]
+			v += b
+			sum += math.Abs(b)
+		}
+		v, sum = v*scales[token], sum*scales[token]
+		return v + r.bias[row], float64(r.k+r.splits+2)*halfUnit32*(sum+math.Abs(r.bias[row])) + normError(r.parts)*math.Abs(v)
+	}
+}
+
+// result makes the outputs of a product, hands them to the next one, and says how they are checked.
+func (s *stand) result(c *chainCase, r *ran, args *chainArgs, p *product) {
+	const eps = 1e-5
+	index := 0
+	for &args.products[index] != p {
+		index++
+	}
+	next := &product{}
+	if index+1 < len(c.links) {
+		next = &args.products[index+1]
+	}
+	switch int32(r.kind) {
+	case plainProduct:
+		at, read := output(s, "out", blanks16(c.tokens*r.n))
+		p.out, next.in, r.out = at, at, read
+		r.check = func() {
+			of := r.product(c.tokens, eps)
+			var want []expected
+			for i := range c.tokens * r.n {
+				v, e := of(i/r.n, i%r.n)
+				want = append(want, expected{v, stored16(v, e)})
+			}
+			s.compare("out", values16(read()), want)
+		}
+	case floatProduct:
+		at, read := output(s, "out", blanks32(c.tokens*r.n))
+		p.out = at
+		r.check = func() {
+			of := r.product(c.tokens, eps)
+			var want []expected
+			for i := range c.tokens * r.n {
+				v, e := of(i/r.n, i%r.n)
 				want = append(want, expected{v, e})
 			}
+			s.compare("out", values32(read()), want)
 		}
-		if c.kind == "linear_plain" {
-			at, read := output(s, "out", blanks16(len(want)))
-			args.out = at
-			run()
+	case addProduct:
+		s.added(c, r, p, next, eps)
+	case gateProduct:
+		at, read := output(s, "out", blanks16(c.tokens*r.n/2))
+		p.out, next.in, r.out = at, at, read
+		r.check = func() {
+			of := r.product(c.tokens, eps)
+			var want []expected
+			for i := range c.tokens * r.n / 2 {
+				g, ge := of(i/(r.n/2), i%(r.n/2))
+				u, ue := of(i/(r.n/2), r.n/2+i%(r.n/2))
+				want = append(want, swiglu(g, u, ge, ue))
+			}
 			s.compare("out", values16(read()), want)
-			return
 		}
-		at, read := output(s, "out", blanks32(len(want)))
-		args.out = at
-		run()
-		s.compare("out", values32(read()), want)
-	case "add":
-		before := s.normal32(c.tokens * c.n)
-		at, read := output(s, "out", before)
-		squaresAt, readSquares := output(s, "squares", blanks32(c.tokens*units))
-		args.out, args.outSquares = at, squaresAt
-		run()
-		want, squares := make([]expected, 0, len(before)), make([]expected, c.tokens*units)
+	case rotateProduct:
+		s.rotate(c, r, args, p, eps)
+	}
+}
+
+// added is result of a product that is added to the residual stream.
+func (s *stand) added(c *chainCase, r *ran, p, next *product, eps float64) {
+	before, norm := s.normal32(c.tokens*r.n), s.normal16(r.n, 1)
+	at, read := output(s, "out", before)
+	squaresAt, readSquares := output(s, "squares", blanks32(c.tokens*r.units()))
+	normedAt, readNormed := output(s, "normed", blanks16(c.tokens*r.n))
+	p.out, p.outSquares, p.norm, p.normed = at, squaresAt, input(s, "norm", norm), normedAt
+	next.in, next.squares, next.parts = normedAt, squaresAt, int32(r.units())
+	r.out, r.nextSquares = readNormed, func() []float64 { return values32(readSquares()) }
+	r.check = func() {
+		of := r.product(c.tokens, eps)
+		var want, normed []expected
+		squares := make([]expected, c.tokens*r.units())
+		weights := values16(norm)
 		for i, old := range values32(before) {
-			v, e := product(i/c.n, i%c.n)
+			v, e := of(i/r.n, i%r.n)
 			v += old
 			e += 2 * halfUnit32 * (math.Abs(v) + math.Abs(old))
 			want = append(want, expected{v, e})
-			u := &squares[i/c.n*units+i%c.n/unitRows]
+			w := weights[i%r.n]
+			normed = append(normed, expected{v * w, stored16(v*w, e*math.Abs(w)+halfUnit32*math.Abs(v*w))})
+			u := &squares[i/r.n*r.units()+i%r.n/unitRows]
 			u.value += v * v
 			u.tolerance += 2*math.Abs(v)*e + e*e + 2*unitRows*halfUnit32*v*v
 		}
 		s.compare("out", values32(read()), want)
+		s.compare("normed", values16(readNormed()), normed)
 		s.compare("squares", values32(readSquares()), squares)
-	case "gate":
-		at, read := output(s, "out", blanks16(c.tokens*c.n/2))
-		args.out = at
-		run()
-		var want []expected
-		for t := range c.tokens {
-			for r := range c.n / 2 {
-				g, ge := product(t, r)
-				u, ue := product(t, c.n/2+r)
-				want = append(want, swiglu(g, u, ge, ue))
-			}
-		}
-		s.compare("out", values16(read()), want)
-	case "rotate":
-		s.rotate(&c, &args, product, run)
 	}
 }
 
@@ -189,46 +272,47 @@ func swiglu(g, u, ge, ue float64) expected {
 	return expected{silu * u, stored16(silu*u, e)}
 }
 
-// rotate ends a product whose result is rotated and put into the cache.
-func (s *stand) rotate(c *linearCase, args *linearArgs, product func(token, row int) (v, e float64), run func()) {
-	s.t.Helper()
+// rotate is result of a product that is rotated and put into the cache.
+func (s *stand) rotate(c *chainCase, r *ran, args *chainArgs, to *product, eps float64) {
 	const blockSize = 16
 	p := s.placement(c.tokens, blockSize, s.head/2)
 	args.heads, args.kvHeads, args.blockSize, args.half = int32(c.heads), int32(c.kvHeads), blockSize, int32(s.head/2)
 	args.positions, args.places, args.cosines, args.sines = input(s, "positions", p.positions), input(s, "places", p.places), input(s, "cosines", p.cosines), input(s, "sines", p.sines)
-	at, read := output(s, "out", blanks16(c.tokens*c.n))
+	at, read := output(s, "out", blanks16(c.tokens*r.n))
 	cacheAt, readCache := output(s, "cache", blanks16(p.cacheValues(c.kvHeads, s.head)))
-	args.out, args.cache = at, cacheAt
-	run()
-	want, cache := make([]expected, c.tokens*c.n), make([]expected, p.cacheValues(c.kvHeads, s.head))
-	for i := range want {
-		want[i] = untouched
-	}
-	for i := range cache {
-		cache[i] = untouched
-	}
-	half := s.head / 2
-	for t := range c.tokens {
-		for head := range c.heads + 2*c.kvHeads {
-			to := want[t*c.n+head*s.head:][:s.head]
-			if head >= c.heads {
-				if to = p.place(cache, t, head-c.heads, c.kvHeads, s.head); to == nil {
-					continue
+	to.out, args.cache = at, cacheAt
+	r.check = func() {
+		product := r.product(c.tokens, eps)
+		want, cache := make([]expected, c.tokens*r.n), make([]expected, p.cacheValues(c.kvHeads, s.head))
+		for i := range want {
+			want[i] = untouched
+		}
+		for i := range cache {
+			cache[i] = untouched
+		}
+		half := s.head / 2
+		for t := range c.tokens {
+			for head := range c.heads + 2*c.kvHeads {
+				to := want[t*r.n+head*s.head:][:s.head]
+				if head >= c.heads {
+					if to = p.place(cache, t, head-c.heads, c.kvHeads, s.head); to == nil {
+						continue
+					}
 				}
-			}
-			for i := range half {
-				a, ae := product(t, head*s.head+i)
-				b, be := product(t, head*s.head+half+i)
-				cos, sin := p.angle(t, i)
-				if head >= c.heads+c.kvHeads {
-					cos, sin = 1, 0
+				for i := range half {
+					a, ae := product(t, head*s.head+i)
+					b, be := product(t, head*s.head+half+i)
+					cos, sin := p.angle(t, i)
+					if head >= c.heads+c.kvHeads {
+						cos, sin = 1, 0
+					}
+					to[i], to[half+i] = turned(a, -b, cos, sin, ae, be), turned(b, a, cos, sin, be, ae)
 				}
-				to[i], to[half+i] = turned(a, -b, cos, sin, ae, be), turned(b, a, cos, sin, be, ae)
 			}
 		}
+		s.compare("out", values16(read()), want)
+		s.compare("cache", values16(readCache()), cache)
 	}
-	s.compare("out", values16(read()), want)
-	s.compare("cache", values16(readCache()), cache)
 }
 
 // turned is a cos + b sin in bfloat16, from values with errors.

@@ -309,13 +309,13 @@ func TestKernelTwins(t *testing.T) {
 		t.Run(fmt.Sprintf("head %d", head), func(t *testing.T) {
 			s := newStand(t, l, head)
 			if head == 64 { // those that do not know of heads
-				s.linears("linear_plain", "linear_float", "linear_add", "linear_gate")
+				s.chains(false)
 				s.norms()
 				s.gates()
 				s.embeddings()
 				s.argmaxes()
 			}
-			s.linears("linear_rotate")
+			s.chains(true)
 			s.keysCases()
 			s.attentions()
 			s.report()

@@ -2,54 +2,116 @@
 
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// few says whether the products of so many tokens are those of linear.cu, which read weights as fast as memory gives them; the library's are faster for more.
+// few says whether the products of so many tokens are those of chain.cu, which read weights as fast as memory gives them; the library's are faster for more.
 func (e *Engine) few(tokens int) bool {
 	return fewGeometry(e.cfg.Geometry) && tokens <= fewTokens
 }
 
-// fewLayer lists a layer whose products are those of linear.cu.
-func (e *Engine) fewLayer(b *builder, i, tokens int) {
-	g, buf, l, w := e.cfg.Geometry, &e.buf, e.layout.of(tokens), &e.weights.layers[i]
-	parts := int32(g.Hidden+unitRows-1) / unitRows // of the residual stream's squares, as the products give them
-	first := parts
+// Kinds of products, as linear.cu has them.
+const (
+	plainProduct int32 = iota
+	floatProduct
+	addProduct
+	gateProduct
+	rotateProduct
+)
+
+// link is a product of a chain, what it is for, and the cache that it writes to.
+type link struct {
+	purpose string
+	product product
+	cache   ptr
+}
+
+// fewQKV is the product that a layer begins with. Where it does not rotate, keys must follow.
+func (e *Engine) fewQKV(i int) (l link, rotates bool) {
+	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
+	size := qkvSize(g)
+	l = link{purpose: "qkv", product: product{in: buf.h, squares: buf.squares, parts: e.squareParts(), weights: w.qkv, bias: w.qkvBias, out: buf.qkv, n: int32(size.n), k: int32(size.k)}}
 	if i == 0 {
-		first = 1 // the embedding gives one
+		l.product.parts = 1 // the embedding gives one
 	}
-	qkv := linearArgs{weights: w.qkv, bias: w.qkvBias, out: buf.qkv, tokens: int32(tokens), n: int32(g.QSize() + 2*g.KVSize()), k: int32(g.Hidden)}
-	what := e.normed(b, i, &qkv, "norm", w.attnNorm, first)
-	if w.qNorm == 0 && 2*buf.half == g.HeadDim && g.HeadDim%16 == 0 {
-		qkv.heads, qkv.kvHeads, qkv.blockSize, qkv.half = int32(g.Heads), int32(g.KVHeads), int32(l.blockSize), int32(buf.half)
-		qkv.cache, qkv.positions, qkv.places, qkv.cosines, qkv.sines = e.cache[i], e.at(l.positions), e.at(l.places), buf.cosines, buf.sines
-		e.linear(b, "linear_rotate", layerName(i, what+"qkv, rotation and cache"), qkv)
-	} else {
-		e.linear(b, "linear_plain", layerName(i, what+"qkv"), qkv)
-		e.keys(b, i, tokens)
+	if rotates = w.qNorm == 0 && 2*buf.half == g.HeadDim && g.HeadDim%16 == 0; rotates {
+		l.purpose, l.product.kind, l.cache = "qkv, rotation and cache", rotateProduct, e.cache[i]
+	}
+	return l, rotates
+}
+
+// squareParts is how many sums of squares the products give for a row of the residual stream.
+func (e *Engine) squareParts() int32 {
+	return int32(e.cfg.Geometry.Hidden+unitRows-1) / unitRows
+}
+
+// fewLayer lists a layer whose products are those of chain.cu: attention, and all from there to the next layer's attention.
+func (e *Engine) fewLayer(b *builder, i, tokens int) {
+	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
+	hidden := int32(g.Hidden)
+	keys := func(of int, rotates bool) {
+		if !rotates {
+			e.keys(b, of, tokens)
+		}
+	}
+	if i == 0 {
+		first, rotates := e.fewQKV(0)
+		e.chain(b, 0, tokens, first)
+		keys(0, rotates)
 	}
 	e.attention(b, i, tokens)
-	e.linear(b, "linear_add", layerName(i, "attention output"), linearArgs{in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.QSize())})
-	gate := linearArgs{weights: w.gateUp, bias: w.gateUpBias, out: buf.act, tokens: int32(tokens), n: int32(2 * g.Intermediate), k: int32(g.Hidden)}
-	what = e.normed(b, i, &gate, "norm of the MLP", w.mlpNorm, parts)
-	e.linear(b, "linear_gate", layerName(i, what+"gate and up"), gate)
-	e.linear(b, "linear_add", layerName(i, "down"), linearArgs{in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, outSquares: buf.squares, tokens: int32(tokens), n: int32(g.Hidden), k: int32(g.Intermediate)})
-}
-
-// normed gives a product the normalised residual stream, and says what the product does beside its own: of a few tokens it normalises them itself; of more that
-// would take each block as long as one kernel takes for all of them.
-func (e *Engine) normed(b *builder, i int, args *linearArgs, what string, weights ptr, parts int32) string {
-	if args.tokens <= fewNormed {
-		args.in, args.norm, args.squares, args.parts = e.buf.x, weights, e.buf.squares, parts
-		return "norm, "
+	out := product{kind: addProduct, in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, outSquares: buf.squares, norm: w.mlpNorm, normed: buf.h, n: hidden, k: int32(g.QSize())}
+	gate := product{kind: gateProduct, in: buf.h, squares: buf.squares, parts: e.squareParts(), weights: w.gateUp, bias: w.gateUpBias, out: buf.act, n: int32(2 * g.Intermediate), k: hidden}
+	down := product{kind: addProduct, in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, outSquares: buf.squares, n: hidden, k: int32(g.Intermediate)}
+	links := []link{{purpose: "attention output", product: out}, {purpose: "gate and up", product: gate}, {purpose: "down", product: down}}
+	if i+1 == len(e.weights.layers) {
+		e.chain(b, i, tokens, links...)
+		return
 	}
-	args.in = e.buf.h
-	e.norm(b, layerName(i, what), int(args.tokens), normArgs{w: weights})
-	return ""
+	links[2].product.norm, links[2].product.normed = e.weights.layers[i+1].attnNorm, buf.h
+	next, rotates := e.fewQKV(i + 1)
+	next.purpose = "the next " + next.purpose
+	e.chain(b, i, tokens, append(links, next)...)
+	keys(i+1, rotates)
 }
 
-// linear adds a product of few tokens.
-func (e *Engine) linear(b *builder, kind, purpose string, args linearArgs) {
-	f := planFew(int(args.n), int(args.k), int(args.tokens), e.device.Multiprocessors)
-	args.splits, args.ring, args.partial, args.arrived, args.eps = int32(f.splits), int32(f.ring), e.buf.sums, e.buf.summed, float32(e.cfg.Geometry.NormEps)
-	sharedKernel(b, fmt.Sprintf("%s_%d", kind, 8*f.tiles), purpose, [3]int{f.blocks, 1, 1}, 32*(fewStreams+2), f.shared, args)
+// chain lists products of a layer in one kernel, or in one each where together they do not fit.
+func (e *Engine) chain(b *builder, i, tokens int, links ...link) {
+	var sizes []fewSize
+	for _, l := range links {
+		sizes = append(sizes, fewSize{int(l.product.n), int(l.product.k)})
+	}
+	for _, part := range cutChain(sizes, tokens, e.device.Multiprocessors) {
+		e.products(b, layerName(i, purposes(links[:len(part)])), tokens, links[:len(part)])
+		links = links[len(part):]
+	}
+}
+
+// purposes says what products are for.
+func purposes(links []link) string {
+	var list []string
+	for _, l := range links {
+		list = append(list, l.purpose)
+	}
+	return strings.Join(list, ", ")
+}
+
+// products lists a chain that fits.
+func (e *Engine) products(b *builder, purpose string, tokens int, links []link) {
+	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
+	var sizes []fewSize
+	for _, x := range links {
+		sizes = append(sizes, fewSize{int(x.product.n), int(x.product.k)})
+	}
+	p := planFew(sizes, tokens, e.device.Multiprocessors)
+	args := chainArgs{partial: buf.sums, arrived: buf.summed, turns: buf.turns, count: int32(len(links)), tokens: int32(tokens), ring: int32(p.ring), eps: float32(g.NormEps),
+		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines}
+	for i, x := range links {
+		args.products[i] = x.product
+		args.products[i].splits = int32(p.splits[i])
+		args.cache = max(args.cache, x.cache)
+	}
+	sharedKernel(b, fmt.Sprintf("chain_%d", 8*p.tiles), purpose, [3]int{p.blocks, 1, 1}, chainThreads, p.shared, args)
 }

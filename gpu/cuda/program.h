@@ -4,7 +4,7 @@
 
 #include "door.h"
 
-#define ARGS_SIZE 192
+#define ARGS_SIZE 512
 
 typedef enum { KERNEL = 1, GEMM = 2, GRAPH = 3 } command_kind;
 

@@ -129,6 +129,13 @@ DEVICE u32 arrive(u32 *at) {
 	asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(at) : "memory");
 	return before;
 }
+// Adds without asking what was there; what the thread knows to be written is seen by those that read the sum with load_acquire.
+DEVICE void add_release(u32 *at, u32 v) { asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory"); }
+DEVICE u32 load_acquire(const u32 *at) {
+	u32 v;
+	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+	return v;
+}
 DEVICE void device_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // Shared memory whose size the launch gives.

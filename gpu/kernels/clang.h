@@ -4,6 +4,7 @@
 #define __shared__ __attribute__((shared))
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 
 struct __align__(16) uint4 {

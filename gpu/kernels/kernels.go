@@ -16,11 +16,10 @@ import (
 var files embed.FS
 
 // parts in the order in which they are one text.
-var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_hopper.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
+var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "chain.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_hopper.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
 
 // Names of the kernels that there are for every head size and device.
-var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep", "mark",
-	"linear_plain_8", "linear_plain_16", "linear_float_8", "linear_float_16", "linear_add_8", "linear_add_16", "linear_gate_8", "linear_gate_16", "linear_rotate_8", "linear_rotate_16"}
+var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep", "mark", "chain_8", "chain_16"}
 
 // Attention of many new tokens, for head sizes 64 and 128: Wide everywhere, Hopper on compute capability 9.0.
 const (

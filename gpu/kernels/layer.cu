@@ -8,6 +8,8 @@ struct embed_args {
 	const bf16 *table;   // (vocab, hidden)
 	float *x;            // (tokens, hidden)
 	float *squares;      // (tokens): sum of squares
+	const bf16 *norm;    // (hidden): weights of the norm that x goes through next, or null
+	bf16 *normed;        // (tokens, hidden): x times these
 	int hidden;
 };
 #define SAMPLED 0xffffffffu
@@ -22,6 +24,7 @@ extern "C" __global__ void embed(const embed_args a) {
 	for (int i = threadIdx.x; i < a.hidden; i += blockDim.x) {
 		float v = to_float(a.table[(i64)id * a.hidden + i]);
 		a.x[t * a.hidden + i] = v;
+		if (a.norm) a.normed[t * a.hidden + i] = to_bf16(v * to_float(a.norm[i]));
 		squares += v * v;
 	}
 	squares = block_sum(squares, scratch);

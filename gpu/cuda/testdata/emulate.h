@@ -1,5 +1,5 @@
 // Runs the kernels on a CPU, for tests: the threads of a block are fibers of one thread that take turns at barriers and where lanes of a warp exchange
-// values. Blocks run one after the other.
+// values. Blocks run one after the other; those of a kernel with a barrier of its grid take turns where they wait for it.
 #include <math.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -18,10 +18,12 @@
 #define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 
 #define SHARED_MEMORY(name) char *const name = shared_memory
-alignas(1024) static char shared_memory[227 << 10];
+#define SHARED_SIZE (227 << 10)
+static char *shared_memory; // of the block that runs
 
 struct alignas(8) uint2 {
 	unsigned x, y;
@@ -39,7 +41,7 @@ struct index3 {
 	unsigned x, y, z;
 };
 
-enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, ENDED };
+enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, AT_GRID, ENDED };
 
 struct copy {
 	char *to;
@@ -70,11 +72,30 @@ struct fiber {
 	uint32_t parity;
 };
 
-static fiber fibers[1024];
+// What the lanes of a warp bring to an operation that they do together.
+struct lanes {
+	uint32_t given[32];
+	struct {
+		uint32_t a[4], b[2];
+		const unsigned short *row;
+	} brought[32];
+};
+
+// A block that is alive.
+struct block {
+	index3 index;
+	char *shared;
+	fiber fibers[1024];
+	lanes warps[32];
+	struct {
+		int came, round;
+	} meetings[16]; // barriers with a number: threads that came, and how often they were complete
+};
+
+static block *own; // the block that runs
 static fiber *running;
 static jmp_buf scheduler;
 static index3 blockIdx, blockDim, gridDim;
-static uint32_t exchanged[32][32]; // what the lanes of each warp gave
 static unsigned shared_size;              // that the launch gives, in bytes
 static void (*kernel_body)(const void *args);
 static const void *kernel_args;
@@ -86,22 +107,18 @@ static void wait_in(fiber_state state) {
 }
 static inline void __syncthreads() { wait_in(AT_BARRIER); }
 
-// Barriers with a number: threads that came, and how often they were complete.
-static struct {
-	int came, round;
-} meetings[16];
-
 static inline void meet(int barrier, int threads) {
-	running->barrier = barrier, running->round = meetings[barrier].round;
-	if (++meetings[barrier].came == threads) meetings[barrier].came = 0, meetings[barrier].round++;
-	if (meetings[barrier].round == running->round) wait_in(AT_MEETING);
+	auto &m = own->meetings[barrier];
+	running->barrier = barrier, running->round = m.round;
+	if (++m.came == threads) m.came = 0, m.round++;
+	if (m.round == running->round) wait_in(AT_MEETING);
 }
 
 static inline uint32_t exchange(uint32_t v, int from) {
-	int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-	exchanged[warp][lane] = v;
+	lanes &warp = own->warps[threadIdx.x / 32];
+	warp.given[threadIdx.x % 32] = v;
 	wait_in(AT_WARP); // all lanes have given
-	uint32_t other = exchanged[warp][from];
+	uint32_t other = warp.given[from];
 	wait_in(AT_WARP); // all lanes have taken
 	return other;
 }
@@ -115,21 +132,23 @@ static void fiber_main() {
 static bool release(unsigned begin, unsigned end, fiber_state state, bool *moved) {
 	bool all = true, any = false;
 	for (unsigned i = begin; i < end; i++) {
-		if (fibers[i].state == ENDED) continue;
+		if (own->fibers[i].state == ENDED) continue;
 		any = true;
-		all = all && fibers[i].state == state;
+		all = all && own->fibers[i].state == state;
 	}
 	for (unsigned i = begin; any && all && i < end; i++)
-		if (fibers[i].state == state) fibers[i].state = READY, *moved = true;
+		if (own->fibers[i].state == state) own->fibers[i].state = READY, *moved = true;
 	return any;
 }
 
 static inline bool phase_over(const void *barrier, uint32_t parity);
 
-static void run_block() {
+static void begin_block(block *b, index3 index) {
 	const size_t size = 64 << 10;
+	if (!b->shared && posix_memalign((void **)&b->shared, 1024, SHARED_SIZE)) exit(70);
+	b->index = index;
 	for (unsigned i = 0; i < blockDim.x; i++) {
-		fiber *f = &fibers[i];
+		fiber *f = &b->fibers[i];
 		if (!f->stack) f->stack = (char *)malloc(size);
 		getcontext(&f->context);
 		f->context.uc_stack.ss_sp = f->stack;
@@ -142,45 +161,74 @@ static void run_block() {
 		f->copies.assign(1, {});
 		f->products.assign(1, {});
 	}
-	memset(shared_memory, 0xff, shared_size);
+	memset(b->shared, 0xff, shared_size);
+}
+
+// Runs a block until it ends, or until all that is left waits for the grid. Says whether it has ended, and whether anything but such waiting went on.
+static bool run_block(block *b, bool *progress) {
+	own = b, blockIdx = b->index, shared_memory = b->shared;
+	for (unsigned i = 0; i < blockDim.x; i++)
+		if (b->fibers[i].state == AT_GRID) b->fibers[i].state = READY;
 	for (;;) {
 		static bool moved;
 		moved = false;
 		for (volatile unsigned i = 0; i < blockDim.x; i++) {
-			if (fibers[i].state != READY) continue;
-			running = &fibers[i];
-			moved = true;
-			if (_setjmp(scheduler)) continue; // it waits
+			if (own->fibers[i].state != READY) continue;
+			running = &own->fibers[i];
+			if (_setjmp(scheduler)) { // it waits
+				if (running->state != AT_GRID) moved = true;
+				continue;
+			}
 			if (running->begun) _longjmp(running->place, 1);
 			running->begun = true;
 			setcontext(&running->context);
 		}
 		for (unsigned w = 0; w < blockDim.x; w += 32) release(w, w + 32 < blockDim.x ? w + 32 : blockDim.x, AT_WARP, &moved);
-		for (unsigned i = 0; i < blockDim.x; i++)
-			if (fibers[i].state == AT_MEETING && meetings[fibers[i].barrier].round != fibers[i].round) fibers[i].state = READY, moved = true;
-		for (unsigned i = 0; i < blockDim.x; i++)
-			if (fibers[i].state == AT_PHASE && phase_over(fibers[i].phases, fibers[i].parity)) fibers[i].state = READY, moved = true;
+		bool grid = false;
+		for (unsigned i = 0; i < blockDim.x; i++) {
+			fiber &f = own->fibers[i];
+			if (f.state == AT_MEETING && own->meetings[f.barrier].round != f.round) f.state = READY, moved = true;
+			if (f.state == AT_PHASE && phase_over(f.phases, f.parity)) f.state = READY, moved = true;
+			grid = grid || f.state == AT_GRID;
+		}
+		*progress = *progress || moved;
 		if (!release(0, blockDim.x, AT_BARRIER, &moved)) {
-			for (auto &m : meetings)
+			for (auto &m : own->meetings)
 				if (m.came) fprintf(stderr, "emulated kernel: a barrier was left half full by block %u, %u\n", blockIdx.x, blockIdx.y), exit(70);
-			return;
+			return true;
 		}
-		if (!moved) {
-			fprintf(stderr, "emulated kernel: threads of block %u, %u wait in different places\n", blockIdx.x, blockIdx.y);
-			exit(70);
-		}
+		if (moved) continue;
+		if (grid) return false;
+		fprintf(stderr, "emulated kernel: threads of block %u, %u wait in different places\n", blockIdx.x, blockIdx.y);
+		exit(70);
 	}
 }
 
-static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared) {
+// Runs a kernel; together: all blocks are alive at once, else one at a time.
+static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared, bool together) {
+	static std::deque<block> blocks; // kept for later launches
 	kernel_body = body;
 	kernel_args = args;
 	gridDim = grid;
 	shared_size = shared;
 	blockDim = index3{threads, 1, 1};
-	for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
-		for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-			for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++) run_block();
+	std::vector<block *> alive;
+	for (unsigned z = 0; z < grid.z; z++)
+		for (unsigned y = 0; y < grid.y; y++)
+			for (unsigned x = 0; x < grid.x; x++) {
+				if (blocks.size() <= alive.size()) blocks.emplace_back();
+				block *b = &blocks[alive.size()];
+				begin_block(b, index3{x, y, z});
+				bool progress = false;
+				if (together) alive.push_back(b);
+				else if (!run_block(b, &progress)) fprintf(stderr, "emulated kernel: a block waits for the grid\n"), exit(70);
+			}
+	while (!alive.empty()) {
+		bool progress = false;
+		for (size_t i = alive.size(); i-- > 0;) // the last one first
+			if (run_block(alive[i], &progress)) alive.erase(alive.begin() + i), progress = true;
+		if (!progress) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
+	}
 }
 
 // The primitives that the kernels have in PTX.
@@ -212,6 +260,11 @@ static inline void device_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void system_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void store_release(unsigned *at, unsigned v) { __atomic_store_n(at, v, __ATOMIC_RELEASE); }
 static inline unsigned arrive(unsigned *at) { return __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL); }
+static inline void add_release(unsigned *at, unsigned v) { __atomic_fetch_add(at, v, __ATOMIC_ACQ_REL); }
+static inline unsigned load_acquire(const unsigned *at) { // what is asked for again and again lets the other blocks run
+	wait_in(AT_GRID);
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
 static inline void after_previous() {}
 static inline void allow_next() {}
 static inline int min(int a, int b) { return a < b ? a : b; }
@@ -226,14 +279,8 @@ template <int LEFT> static inline void wait_copies() {
 		for (const copy &c : running->copies.front()) c.from ? memcpy(c.to, c.from, 16) : memset(c.to, 0, 16);
 }
 
-// What the lanes of a warp bring to an operation that they do together.
-static struct {
-	uint32_t a[4], b[2];
-	const unsigned short *row;
-} brought[32][32];
-
 static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-	auto *warp = brought[threadIdx.x / 32];
+	auto *warp = own->warps[threadIdx.x / 32].brought;
 	int lane = own_lane(), g = lane / 4, t = lane % 4;
 	memcpy(warp[lane].a, a, sizeof a);
 	warp[lane].b[0] = b0, warp[lane].b[1] = b1;
@@ -250,14 +297,14 @@ static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint3
 }
 
 static inline void load_matrices(uint32_t (&r)[4], const void *row) {
-	auto *warp = brought[threadIdx.x / 32];
+	auto *warp = own->warps[threadIdx.x / 32].brought;
 	warp[own_lane()].row = (const unsigned short *)row;
 	wait_in(AT_WARP);
 	for (int m = 0; m < 4; m++) memcpy(&r[m], warp[m * 8 + own_lane() / 4].row + own_lane() % 4 * 2, 4);
 	wait_in(AT_WARP);
 }
 static inline void load_matrices_transposed(uint32_t (&r)[4], const void *row) {
-	auto *warp = brought[threadIdx.x / 32];
+	auto *warp = own->warps[threadIdx.x / 32].brought;
 	warp[own_lane()].row = (const unsigned short *)row;
 	wait_in(AT_WARP);
 	for (int m = 0; m < 4; m++) {
@@ -265,4 +312,20 @@ static inline void load_matrices_transposed(uint32_t (&r)[4], const void *row) {
 		r[m] = warp[at].row[column] | (uint32_t)warp[at + 1].row[column] << 16;
 	}
 	wait_in(AT_WARP);
+}
+
+// A barrier in shared memory, in its 64 bits.
+struct phases {
+	uint16_t arrivals, missing;
+	uint32_t phase;
+};
+static inline void barrier_init(unsigned long long *at, int arrivals) { *(phases *)at = phases{(uint16_t)arrivals, (uint16_t)arrivals, 0}; }
+static inline void barrier_arrive(unsigned long long *at) {
+	phases *b = (phases *)at;
+	if (--b->missing == 0) b->missing = b->arrivals, b->phase++;
+}
+static inline bool phase_over(const void *at, uint32_t parity) { return (((const struct phases *)at)->phase & 1) != parity; }
+static inline void barrier_wait(unsigned long long *at, uint32_t parity) {
+	running->phases = at, running->parity = parity;
+	if (!phase_over(at, parity)) wait_in(AT_PHASE);
 }

@@ -19,6 +19,8 @@
 
 #include "../../kernels/linear.cu"
 
+#include "../../kernels/chain.cu"
+
 #include "../../kernels/attention.cu"
 
 #include "../../kernels/attention_tensor.cu"
@@ -42,6 +44,7 @@ extern "C" {
 static const struct {
 	const char *name;
 	void (*body)(const void *args);
+	bool together; // its blocks may wait for each other
 } emulated[] = {
 #define KERNEL(name) {#name, [](const void *args) { name(*(const name##_args *)args); }}
 	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool), KERNEL(sweep), KERNEL(mark),
@@ -50,12 +53,14 @@ static const struct {
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
 	{"attention_hopper", [](const void *args) { attention_hopper(*(const attention_args *)args); }},
 #endif
-#define LINEAR_KERNELS(name) {#name "_8", [](const void *args) { name##_8(*(const linear_args *)args); }}, {#name "_16", [](const void *args) { name##_16(*(const linear_args *)args); }}
-	LINEAR_KERNELS(linear_plain), LINEAR_KERNELS(linear_float), LINEAR_KERNELS(linear_add), LINEAR_KERNELS(linear_gate), LINEAR_KERNELS(linear_rotate),
+	{"chain_8", [](const void *args) { chain_8(*(const chain_args *)args); }, true},
+	{"chain_16", [](const void *args) { chain_16(*(const chain_args *)args); }, true},
 };
 
+#define MULTIPROCESSORS 6
+
 static __thread void *current;
-static int contexts, blocks, hosts, launches, graphs, events;
+static int contexts, allocations, hosts, launches, graphs, events;
 typedef std::vector<std::function<int()>> graph;
 static graph *capturing; // what is launched goes there
 static size_t taken;
@@ -81,11 +86,11 @@ int cuDeviceGetCount(int *n) { return *n = 1, 0; }
 int cuDeviceGet(int *d, int i) { return *d = 7, i != 0; }
 int cuDeviceGetName(char *s, int n, int d) { return snprintf(s, n, "Fake"), d != 7; }
 int cuDeviceGetUuid(char *u, int d) { return memset(u, 0xab, 16), d != 7; }
-int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : 6, d != 7; }
+int cuDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 76 ? 0 : a == 97 ? 232448 : MULTIPROCESSORS, d != 7; }
 int cuDeviceTotalMem(size_t *n, int d) { return *n = 1u << 30, d != 7; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { return contexts++, *c = &contexts, d != 7; }
 int cuDevicePrimaryCtxRelease(int d) {
-	if (--contexts == 0 && (blocks || hosts || graphs || events)) die("memory was not freed");
+	if (--contexts == 0 && (allocations || hosts || graphs || events)) die("memory was not freed");
 	return d != 7;
 }
 int cuCtxSetCurrent(void *c) { return current = c, 0; }
@@ -97,18 +102,18 @@ int cuMemAlloc(uint64_t *p, size_t n) {
 	void *m = 0;
 	if (posix_memalign(&m, 256, n)) return 2;
 	memset(m, 0xff, n);
-	blocks++;
+	allocations++;
 	*p = (uint64_t)m;
 	return 0;
 }
-int cuMemFree(uint64_t p) { ON_CONTEXT; return free((void *)p), blocks--, 0; }
+int cuMemFree(uint64_t p) { ON_CONTEXT; return free((void *)p), allocations--, 0; }
 int cuMemHostAlloc(void **p, size_t n, unsigned f) { ON_CONTEXT; return hosts++, *p = calloc(1, n), f != 3; }
 int cuMemFreeHost(void *p) { ON_CONTEXT; return free(p), hosts--, 0; }
 int cuMemHostGetDevicePointer(uint64_t *d, void *p, unsigned f) { return *d = (uint64_t)p, f != 0; }
 int cuMemcpyHtoDAsync(uint64_t d, const void *s, size_t n, void *st) { ON_CONTEXT; if (capturing) die("a copy is captured"); return memcpy((void *)d, s, n), st == 0; }
 int cuMemcpyDtoHAsync(void *d, uint64_t s, size_t n, void *st) { ON_CONTEXT; return memcpy(d, (void *)s, n), st == 0; }
 int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { ON_CONTEXT; return memset((void *)d, v, n), st == 0; }
-int cuStreamCreate(void **s, unsigned f) { ON_CONTEXT; return *s = &blocks, f != 1; }
+int cuStreamCreate(void **s, unsigned f) { ON_CONTEXT; return *s = &allocations, f != 1; }
 int cuStreamDestroy(void *s) { ON_CONTEXT; return s == 0; }
 int cuStreamSynchronize(void *s) { ON_CONTEXT; return capturing ? 900 : s == 0; }
 int cuStreamBeginCapture(void *s, int mode) { ON_CONTEXT; return capturing = new graph, !s || mode != 2; }
@@ -155,9 +160,9 @@ struct launch_config {
 int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	ON_CONTEXT;
 	if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[1] > 65535 || c->grid[2] > 65535 || c->block[0] < 1 || c->block[0] > 1024 || c->block[1] != 1 || c->block[2] != 1 ||
-		c->shared > sizeof shared_memory || !c->stream || !params || x || c->count > 1 || (c->count && (c->attributes->id != 6 || c->attributes->value != 1))) return 1;
+		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 1 || (c->count && (c->attributes->id != 6 || c->attributes->value != 1))) return 1;
 	if (capturing) { // arguments are copied at the launch
-		std::string args((char *)params[0], 192);
+		std::string args((char *)params[0], 512);
 		launch_config later = *c;
 		later.count = 0;
 		capturing->push_back([=] {
@@ -175,7 +180,10 @@ int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 		if (fails("publish")) return hangs = 1, 0; /* the device does nothing any more */
 	}
 	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
-		if (!strcmp(emulated[i].name, (char *)f)) return run_grid(emulated[i].body, params[0], index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared), 0;
+		if (!strcmp(emulated[i].name, (char *)f)) {
+			if (emulated[i].together && c->grid[0] > MULTIPROCESSORS) die("blocks that may wait for each other are more than the multiprocessors");
+			return run_grid(emulated[i].body, params[0], index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together), 0;
+		}
 	return 500; /* not found */
 }
 
@@ -203,17 +211,17 @@ int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags,
 
 int cublasLtCreate(void **h) { return *h = &launches, 0; }
 int cublasLtDestroy(void *h) { return h == 0; }
-struct product {
+struct blas_product {
 	const bf16 *bias;
 };
 struct layout {
 	int type;
 	uint64_t rows, columns;
 };
-int cublasLtMatmulDescCreate(void **d, int c, int s) { return *d = calloc(1, sizeof(product)), c != 68 || s != 0; }
+int cublasLtMatmulDescCreate(void **d, int c, int s) { return *d = calloc(1, sizeof(blas_product)), c != 68 || s != 0; }
 int cublasLtMatmulDescDestroy(void *d) { return free(d), 0; }
 int cublasLtMatmulDescSetAttribute(void *d, int a, const void *v, size_t n) {
-	if (a == 8) memcpy(&((product *)d)->bias, v, n);
+	if (a == 8) memcpy(&((blas_product *)d)->bias, v, n);
 	return !d || !a || !v || !n;
 }
 int cublasLtMatrixLayoutCreate(void **l, int t, uint64_t r, uint64_t c, int64_t ld) {
@@ -249,7 +257,7 @@ int cublasLtMatmul(void *h, void *d, const void *al, uint64_t a, void *la, uint6
 	}
 	const layout *weights = (layout *)la, *in = (layout *)lb, *out = (layout *)le;
 	if (weights->rows != in->rows || out->rows != weights->columns || out->columns != in->columns) return 7;
-	const bf16 *x = (bf16 *)b, *y = (bf16 *)a, *bias = ((product *)d)->bias;
+	const bf16 *x = (bf16 *)b, *y = (bf16 *)a, *bias = ((blas_product *)d)->bias;
 	for (uint64_t t = 0; t < out->columns; t++)
 		for (uint64_t j = 0; j < out->rows; j++) {
 			float sum = 0;

@@ -2,7 +2,7 @@
 
 static inline uint32_t shared_address(const void *p) {
 	intptr_t at = (const char *)p - shared_memory;
-	if (at < 0 || at >= (intptr_t)sizeof shared_memory) fprintf(stderr, "emulated kernel: a matrix outside of the block's memory\n"), exit(70);
+	if (at < 0 || at >= SHARED_SIZE) fprintf(stderr, "emulated kernel: a matrix outside of the block's memory\n"), exit(70);
 	return (uint32_t)at;
 }
 
@@ -51,19 +51,5 @@ template <int LEFT> static inline void wgmma_wait() {
 }
 
 static inline void async_fence() {}
-struct phases {
-	uint16_t arrivals, missing;
-	uint32_t phase;
-};
-static inline void barrier_init(unsigned long long *at, int arrivals) { *(phases *)at = phases{(uint16_t)arrivals, (uint16_t)arrivals, 0}; }
-static inline void barrier_arrive(unsigned long long *at) {
-	phases *b = (phases *)at;
-	if (--b->missing == 0) b->missing = b->arrivals, b->phase++;
-}
-static inline bool phase_over(const void *at, uint32_t parity) { return (((const struct phases *)at)->phase & 1) != parity; }
-static inline void barrier_wait(unsigned long long *at, uint32_t parity) {
-	running->phases = at, running->parity = parity;
-	if (!phase_over(at, parity)) wait_in(AT_PHASE);
-}
 template <int REGISTERS> static inline void fewer_registers() {}
 template <int REGISTERS> static inline void more_registers() {}

@@ -1,0 +1,282 @@
+// Runs products of few tokens one after the other, in a block on each multiprocessor. The columns of a unit are shared out among eight warps in chunks of
+// 64; each warp copies its chunks ahead into a ring of its own, across units and across products, since weights depend on nothing: memory does not stop
+// between products, and begins before the kernel before this one has ended. Two more warps, which take turns, bring the tokens, add the sums of the eight,
+// in their order, and write the result while these go on. Between products they wait for those of all blocks.
+//
+// That may be waited for in one launch since all blocks of the grid run at the same time: there is at most one for each multiprocessor, and each takes more than half
+// of its shared memory. Kernels before this one end by themselves. The next one starts when all blocks have called allow_next: then all of them run.
+
+#define STREAMS 8 // warps that read weights
+#define FINISHERS 2
+#define CHAIN_THREADS ((STREAMS + FINISHERS) * 32)
+#define PADDING 8 // values between the tokens in shared memory, for other banks
+#define BARRIER_BYTES 128
+
+// The sums of a unit are there, and are read, of every second unit; the tokens of a product are there.
+struct chain_barriers {
+	u64 full[FINISHERS], empty[FINISHERS], ready[PRODUCTS];
+};
+
+// A block's part of a product.
+struct share {
+	int units, first, step;   // of the blocks with the same columns
+	int slice, begin, chunks; // its columns
+	int turns;                // of each warp in a unit: at some the last ones have nothing
+};
+DEVICE share share_of(const product &p) {
+	share s;
+	const int all = p.k / CHUNK, group = blockIdx.x / p.splits;
+	s.units = p.kind == GATE ? (p.n / 2 + 7) / 8 : (p.n + 15) / 16;
+	s.step = gridDim.x / p.splits;
+	s.first = group < s.step ? group : s.units; // blocks that are left over have no unit
+	s.slice = blockIdx.x % p.splits;
+	s.begin = all * s.slice / p.splits, s.chunks = all * (s.slice + 1) / p.splits - s.begin;
+	s.turns = (s.chunks + STREAMS - 1) / STREAMS;
+	return s;
+}
+
+// A barrier of all finishing warps of the grid. When all have come, the upper bit of a word has turned over and the others are as before, whatever the grid was:
+// nothing is set back between the launches.
+#define TURNED 0x80000000u
+DEVICE void grid_arrive(u32 *word) {
+	const bool first = blockIdx.x == 0 && threadIdx.x / 32 == STREAMS;
+	add_release(word, first ? TURNED - (FINISHERS * gridDim.x - 1) : 1);
+}
+DEVICE void grid_await(const u32 *word, u32 before) {
+	while ((load_acquire(word) ^ before) < TURNED) {}
+}
+
+// Waits for the chunk that was begun ring - 1 chunks ago.
+DEVICE void wait_chunk(int ring) {
+	if (ring == 11) wait_copies<9>();
+	else if (ring == 8) wait_copies<6>();
+	else if (ring == 6) wait_copies<4>();
+	else if (ring == 5) wait_copies<3>();
+	else if (ring == 4) wait_copies<2>();
+	else wait_copies<1>();
+}
+
+// What a warp does that reads weights.
+template <int TILES> DEVICE void stream(const chain_args &a, bf16 *ring, float4 *sums, const bf16 *x, chain_barriers &b) {
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+	int next = 0, turn = 0, slot = 0; // of the copies: product, turn in the unit, place in the ring
+	share from = share_of(a.products[0]);
+	int unit = from.first;
+	const bf16 *part[4]; // this lane's 16 bytes of every fourth row
+	auto aim = [&] {
+		while (unit >= from.units) { // of this product there is no more
+			if (++next >= a.count) {
+				from.chunks = 0;
+				return;
+			}
+			from = share_of(a.products[next]), unit = from.first;
+		}
+		const product &p = a.products[next];
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			int row[2], r = i * 4 + lane / 8;
+			unit_rows(p, unit, r % 8, row);
+			part[i] = p.weights + (i64)min(row[i / 2], p.n - 1) * p.k + (from.begin + warp) * CHUNK + lane % 8 * 8;
+		}
+	};
+	auto fetch = [&] {
+		if (warp + turn * STREAMS < from.chunks) {
+			bf16 *to = ring + slot * CHUNK_VALUES;
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				const int r = i * 4 + lane / 8;
+				copy_async(to + r * CHUNK + ((lane % 8 ^ (r & 7)) * 8), part[i] + turn * STREAMS * CHUNK, true);
+			}
+		}
+		commit_copies();
+		slot = slot + 1 == a.ring ? 0 : slot + 1;
+		if (next < a.count && ++turn == from.turns) {
+			turn = 0, unit += from.step;
+			aim();
+		}
+	};
+	aim();
+	for (int i = 0; i < a.ring - 1; i++) fetch();
+
+	int use = 0, count = 0; // place in the ring; units
+	for (int i = 0; i < a.count; i++) {
+		const share s = share_of(a.products[i]);
+		const int stride = s.chunks * CHUNK + PADDING;
+		barrier_wait(&b.ready[i], 0);
+		for (int at = s.first; at < s.units; at += s.step, count++) {
+			float acc[TILES][4] = {};
+			for (int t = 0; t < s.turns; t++) {
+				wait_chunk(a.ring);
+				warp_fence(); // the chunk is here, and all lanes are through with the one before
+				fetch();
+				const int chunk = warp + t * STREAMS;
+				if (chunk < s.chunks) {
+					const bf16 *w = ring + use * CHUNK_VALUES + lane % 16 * CHUNK, *token = x + chunk * CHUNK + lane / 8 * 8;
+#pragma unroll
+					for (int k = 0; k < CHUNK / 16; k += 2) {
+						u32 first[4], second[4];
+						load_matrices(first, w + ((k * 2 + lane / 16) ^ (lane & 7)) * 8);
+						load_matrices(second, w + ((k * 2 + 2 + lane / 16) ^ (lane & 7)) * 8);
+#pragma unroll
+						for (int n = 0; n < TILES; n++) {
+							u32 c[4];
+							load_matrices(c, token + min(n * 8 + lane % 8, a.tokens - 1) * stride + k * 16);
+							mma(acc[n], first, c[0], c[1]);
+							mma(acc[n], second, c[2], c[3]);
+						}
+					}
+				}
+				use = use + 1 == a.ring ? 0 : use + 1;
+			}
+			const int half = count % FINISHERS;
+			barrier_wait(&b.empty[half], count / FINISHERS % 2 ^ 1); // the sums of two units before are read
+#pragma unroll
+			for (int n = 0; n < TILES; n++) sums[((half * STREAMS + warp) * TILES + n) * 32 + lane] = float4{acc[n][0], acc[n][1], acc[n][2], acc[n][3]};
+			warp_fence();
+			if (lane == 0) barrier_arrive(&b.full[half]);
+		}
+	}
+}
+
+// Adds the sums of the splits of a unit. Says whether this block was the last one to come: it writes the unit.
+template <int TILES> DEVICE bool join_splits(const chain_args &a, const share &s, int splits, int unit, float4 (&total)[TILES]) {
+	const int lane = threadIdx.x % 32;
+	float4 *part = (float4 *)a.partial + ((i64)unit * splits + s.slice) * TILES * 32 + lane;
+#pragma unroll
+	for (int n = 0; n < TILES; n++) part[n * 32] = total[n];
+	device_fence();
+	warp_fence();
+	int others = 0;
+	if (lane == 0) others = (int)arrive(a.arrived + unit);
+	if (lane_get(others, 0) != splits - 1) return false;
+	device_fence();
+	part -= s.slice * TILES * 32;
+#pragma unroll
+	for (int n = 0; n < TILES; n++) {
+		total[n] = float4{0, 0, 0, 0};
+		for (int i = 0; i < splits; i++) {
+			const float4 v = part[(i * TILES + n) * 32];
+			total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
+		}
+	}
+	if (lane == 0) a.arrived[unit] = 0;
+	return true;
+}
+
+// Brings a product's tokens to shared memory: two warps do. All blocks are through with those of the product before.
+DEVICE void bring_tokens(const chain_args &a, const product &p, const share &s, bf16 *x) {
+	const int length = s.chunks * CHUNK;
+	if (s.first < s.units)
+		for (int token = 0; token < a.tokens; token++)
+			for (int at = (threadIdx.x - STREAMS * 32) * 8; at < length; at += FINISHERS * 32 * 8)
+				copy_async(x + token * (length + PADDING) + at, p.in + (i64)token * p.k + s.begin * CHUNK + at, true);
+	commit_copies();
+	wait_copies<0>();
+	warp_fence();
+}
+
+// What this lane's tokens are to be multiplied with: tokens 2 t and 2 t + 1 of each eight.
+template <int TILES> DEVICE void read_scales(const chain_args &a, const product &p, float (&scale)[TILES][2]) {
+	const int lane = threadIdx.x % 32, t = lane % 4;
+#pragma unroll
+	for (int n = 0; n < TILES; n++) scale[n][0] = scale[n][1] = 1.0f;
+	if (!p.squares) return;
+	for (int token = 0; token < a.tokens; token++) {
+		float squares = 0;
+#pragma unroll 8
+		for (int i = lane; i < p.parts; i += 32) squares += p.squares[token * p.parts + i];
+		const float v = 1.0f / root(warp_sum(squares) / (float)p.k + a.eps);
+#pragma unroll
+		for (int n = 0; n < TILES; n++)
+#pragma unroll
+			for (int e = 0; e < 2; e++)
+				if (token == n * 8 + 2 * t + e) scale[n][e] = v;
+	}
+}
+
+// What a warp does that ends units, every second one of the block.
+template <int TILES> DEVICE void finish(const chain_args &a, const float4 *sums, bf16 *x, chain_barriers &b) {
+	const int lane = threadIdx.x % 32, half = threadIdx.x / 32 - STREAMS, g = lane / 4, t = lane % 4;
+	int count = 0; // units of the block
+	u32 before = 0;
+	after_previous();
+	if (a.count > 1 && lane == 0) before = load_acquire(a.turns) & TURNED; // it does not turn before this warp comes
+	for (int i = 0; i < a.count; i++) {
+		const product &p = a.products[i];
+		const share s = share_of(p);
+		if (i > 0 && lane == 0) grid_await(a.turns, before), before ^= TURNED;
+		warp_fence();
+		bring_tokens(a, p, s, x);
+		if (lane == 0) barrier_arrive(&b.ready[i]);
+		float scale[TILES][2];
+		read_scales<TILES>(a, p, scale);
+		for (int unit = s.first; unit < s.units; unit += s.step, count++) {
+			if (count % FINISHERS != half) continue;
+			int row[2];
+			unit_rows(p, unit, g, row);
+			float added[TILES][2][2] = {}, norm[2] = {}; // what the sums are added to: of the token's row g and g + 8
+#pragma unroll
+			for (int e = 0; e < 2; e++) {
+				if (row[e] >= p.n) continue;
+				if (p.norm) norm[e] = to_float(p.norm[row[e]]);
+				const float bias = p.bias ? to_float(p.bias[row[e]]) : 0.0f;
+#pragma unroll
+				for (int n = 0; n < TILES; n++)
+#pragma unroll
+					for (int j = 0; j < 2; j++) {
+						const int token = n * 8 + 2 * t + j;
+						added[n][j][e] = bias;
+						if (p.kind == ADD && token < a.tokens) added[n][j][e] += ((const float *)p.out)[(i64)token * p.n + row[e]];
+					}
+			}
+			barrier_wait(&b.full[half], count / FINISHERS % 2);
+			float4 total[TILES];
+#pragma unroll
+			for (int n = 0; n < TILES; n++) {
+				total[n] = float4{0, 0, 0, 0};
+#pragma unroll
+				for (int w = 0; w < STREAMS; w++) {
+					const float4 v = sums[((half * STREAMS + w) * TILES + n) * 32 + lane];
+					total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
+				}
+			}
+			warp_fence();
+			if (lane == 0) barrier_arrive(&b.empty[half]); // they may be written again
+			if (p.splits > 1 && !join_splits<TILES>(a, s, p.splits, unit, total)) continue;
+#pragma unroll
+			for (int n = 0; n < TILES; n++)
+#pragma unroll
+				for (int e = 0; e < 2; e++) {
+					const int token = n * 8 + 2 * t + e;
+					const float v[2] = {(e ? total[n].y : total[n].x) * scale[n][e] + added[n][e][0], (e ? total[n].w : total[n].z) * scale[n][e] + added[n][e][1]};
+					if (token < a.tokens) unit_out(a, p, row, token, v, norm);
+					if (p.kind == ADD) {
+						float squares = (row[0] < p.n ? v[0] * v[0] : 0.0f) + (row[1] < p.n ? v[1] * v[1] : 0.0f);
+						for (int m = 4; m < 32; m <<= 1) squares += lane_xor(squares, m);
+						if (g == 0 && token < a.tokens) p.out_squares[(i64)token * s.units + unit] = squares;
+					}
+				}
+		}
+		warp_fence(); // all of the warp's units are written
+		if (i + 1 < a.count && lane == 0) grid_arrive(a.turns);
+	}
+}
+
+// TILES times 8 tokens at most.
+template <int TILES> DEVICE void chain(const chain_args &a) {
+	SHARED_MEMORY(memory);
+	chain_barriers &b = *(chain_barriers *)memory;
+	bf16 *rings = (bf16 *)(memory + BARRIER_BYTES);                     // (streams, ring, 16, CHUNK)
+	float4 *sums = (float4 *)(rings + STREAMS * a.ring * CHUNK_VALUES); // (2, streams, TILES, 32): of this unit and the one before
+	bf16 *x = (bf16 *)(sums + FINISHERS * STREAMS * TILES * 32);        // (tokens, chunks CHUNK + PADDING)
+	const int warp = threadIdx.x / 32;
+	allow_next();
+	if (threadIdx.x < FINISHERS) barrier_init(&b.full[threadIdx.x], STREAMS), barrier_init(&b.empty[threadIdx.x], 1);
+	if (threadIdx.x < PRODUCTS) barrier_init(&b.ready[threadIdx.x], FINISHERS);
+	__syncthreads();
+	if (warp < STREAMS) stream<TILES>(a, rings + warp * a.ring * CHUNK_VALUES, sums, x, b);
+	else finish<TILES>(a, sums, x, b);
+}
+
+extern "C" __global__ void __launch_bounds__(CHAIN_THREADS, 1) chain_8(const __grid_constant__ chain_args a) { chain<1>(a); }
+extern "C" __global__ void __launch_bounds__(CHAIN_THREADS, 1) chain_16(const __grid_constant__ chain_args a) { chain<2>(a); }
