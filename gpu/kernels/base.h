@@ -61,6 +61,11 @@ DEVICE int lane_get(int v, int lane) {
 	asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(v), "r"(lane));
 	return r;
 }
+DEVICE float lane_get(float v, int lane) {
+	float r;
+	asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(r) : "f"(v), "r"(lane));
+	return r;
+}
 
 // Two values as bfloat16 in one word.
 DEVICE u32 pack(float low, float high) {

@@ -132,8 +132,7 @@ template <int TILES> DEVICE void stream(const chain_args &a, bf16 *ring, float4 
 			barrier_wait(&b.empty[half], count / FINISHERS % 2 ^ 1); // the sums of two units before are read
 #pragma unroll
 			for (int n = 0; n < TILES; n++) sums[((half * STREAMS + warp) * TILES + n) * 32 + lane] = float4{acc[n][0], acc[n][1], acc[n][2], acc[n][3]};
-			warp_fence();
-			if (lane == 0) barrier_arrive(&b.full[half]);
+			barrier_arrive(&b.full[half]);
 		}
 	}
 }
@@ -163,7 +162,7 @@ template <int TILES> DEVICE bool join_splits(const chain_args &a, const share &s
 	return true;
 }
 
-// Brings a product's tokens to shared memory: two warps do. All blocks are through with those of the product before.
+// Begins to bring a product's tokens to shared memory: two warps do. All blocks are through with those of the product before.
 DEVICE void bring_tokens(const chain_args &a, const product &p, const share &s, bf16 *x) {
 	const int length = s.chunks * CHUNK;
 	if (s.first < s.units)
@@ -171,27 +170,31 @@ DEVICE void bring_tokens(const chain_args &a, const product &p, const share &s, 
 			for (int at = (threadIdx.x - STREAMS * 32) * 8; at < length; at += FINISHERS * 32 * 8)
 				copy_async(x + token * (length + PADDING) + at, p.in + (i64)token * p.k + s.begin * CHUNK + at, true);
 	commit_copies();
-	wait_copies<0>();
-	warp_fence();
 }
 
-// What this lane's tokens are to be multiplied with: tokens 2 t and 2 t + 1 of each eight.
+// What this lane's tokens are to be multiplied with: tokens 2 t and 2 t + 1 of each eight. All tokens' squares are read at the same time: one after the other they would take longer than a unit.
 template <int TILES> DEVICE void read_scales(const chain_args &a, const product &p, float (&scale)[TILES][2]) {
 	const int lane = threadIdx.x % 32, t = lane % 4;
-#pragma unroll
-	for (int n = 0; n < TILES; n++) scale[n][0] = scale[n][1] = 1.0f;
-	if (!p.squares) return;
-	for (int token = 0; token < a.tokens; token++) {
-		float squares = 0;
+	float v = 1.0f;
+	int lanes = 32; // for each token
+	while (32 / lanes < a.tokens) lanes /= 2;
+	if (p.squares) {
+		const float *squares = p.squares + min(lane / lanes, a.tokens - 1) * p.parts;
+		const int fours = p.parts % 4 ? 0 : p.parts; // parts that can be read four at a time
+		float sum = 0;
 #pragma unroll 8
-		for (int i = lane; i < p.parts; i += 32) squares += p.squares[token * p.parts + i];
-		const float v = 1.0f / root(warp_sum(squares) / (float)p.k + a.eps);
-#pragma unroll
-		for (int n = 0; n < TILES; n++)
-#pragma unroll
-			for (int e = 0; e < 2; e++)
-				if (token == n * 8 + 2 * t + e) scale[n][e] = v;
+		for (int i = lane % lanes * 4; i < fours; i += lanes * 4) {
+			const float4 s = *(const float4 *)(squares + i);
+			sum += s.x + s.y + s.z + s.w;
+		}
+		for (int i = fours + lane % lanes; i < p.parts; i += lanes) sum += squares[i];
+		for (int m = 1; m < lanes; m *= 2) sum += lane_xor(sum, m);
+		v = 1.0f / root(sum / (float)p.k + a.eps);
 	}
+#pragma unroll
+	for (int n = 0; n < TILES; n++)
+#pragma unroll
+		for (int e = 0; e < 2; e++) scale[n][e] = lane_get(v, min(n * 8 + 2 * t + e, a.tokens - 1) * lanes);
 }
 
 // What a warp does that ends units, every second one of the block.
@@ -207,9 +210,10 @@ template <int TILES> DEVICE void finish(const chain_args &a, const float4 *sums,
 		if (i > 0 && lane == 0) grid_await(a.turns, before), before ^= TURNED;
 		warp_fence();
 		bring_tokens(a, p, s, x);
-		if (lane == 0) barrier_arrive(&b.ready[i]);
 		float scale[TILES][2];
 		read_scales<TILES>(a, p, scale);
+		wait_copies<0>();
+		barrier_arrive(&b.ready[i]);
 		for (int unit = s.first; unit < s.units; unit += s.step, count++) {
 			if (count % FINISHERS != half) continue;
 			int row[2];
@@ -240,8 +244,7 @@ template <int TILES> DEVICE void finish(const chain_args &a, const float4 *sums,
 					total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
 				}
 			}
-			warp_fence();
-			if (lane == 0) barrier_arrive(&b.empty[half]); // they may be written again
+			barrier_arrive(&b.empty[half]); // they may be written again
 			if (p.splits > 1 && !join_splits<TILES>(a, s, p.splits, unit, total)) continue;
 #pragma unroll
 			for (int n = 0; n < TILES; n++)
@@ -271,8 +274,9 @@ template <int TILES> DEVICE void chain(const chain_args &a) {
 	bf16 *x = (bf16 *)(sums + FINISHERS * STREAMS * TILES * 32);        // (tokens, chunks CHUNK + PADDING)
 	const int warp = threadIdx.x / 32;
 	allow_next();
-	if (threadIdx.x < FINISHERS) barrier_init(&b.full[threadIdx.x], STREAMS), barrier_init(&b.empty[threadIdx.x], 1);
-	if (threadIdx.x < PRODUCTS) barrier_init(&b.ready[threadIdx.x], FINISHERS);
+	// Each thread arrives by itself: race checkers do not take one lane's arrival for its warp's.
+	if (threadIdx.x < FINISHERS) barrier_init(&b.full[threadIdx.x], STREAMS * 32), barrier_init(&b.empty[threadIdx.x], 32);
+	if (threadIdx.x < PRODUCTS) barrier_init(&b.ready[threadIdx.x], FINISHERS * 32);
 	__syncthreads();
 	if (warp < STREAMS) stream<TILES>(a, rings + warp * a.ring * CHUNK_VALUES, sums, x, b);
 	else finish<TILES>(a, sums, x, b);

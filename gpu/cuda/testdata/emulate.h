@@ -255,6 +255,7 @@ static inline int own_lane() { return threadIdx.x % 32; }
 static inline float lane_xor(float v, int mask) { return as_float(exchange(as_bits(v), own_lane() ^ mask)); }
 static inline int lane_xor(int v, int mask) { return (int)exchange((uint32_t)v, own_lane() ^ mask); }
 static inline int lane_get(int v, int lane) { return (int)exchange((uint32_t)v, lane); }
+static inline float lane_get(float v, int lane) { return as_float(exchange(as_bits(v), lane)); }
 static inline void warp_fence() { wait_in(AT_WARP); }
 static inline void device_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void system_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
