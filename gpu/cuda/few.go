@@ -1,6 +1,10 @@
 package cuda
 
-import "github.com/fpmrun/fpmrun/gpu/model"
+import (
+	"slices"
+
+	"github.com/fpmrun/fpmrun/gpu/model"
+)
 
 // Constants of linear.cu and chain.cu.
 const (
@@ -26,6 +30,9 @@ type fewSize struct{ n, k int }
 
 func (s fewSize) units() int { return (s.n + unitRows - 1) / unitRows }
 
+// columns is how many of them a block has at most where they are split among so many.
+func (s fewSize) columns(splits int) int { return (s.k/fewColumns + splits - 1) / splits * fewColumns }
+
 // fewPlan is how a chain of products of few tokens is launched.
 type fewPlan struct {
 	tiles  int   // of 8 tokens
@@ -41,9 +48,20 @@ func fewShared(tokens, ring, columns int) int {
 	return fewBarriers + 2*fewStreams*ring*unitRows*fewColumns + fewFinishers*fewStreams*tiles*32*16 + 2*tokens*(columns+fewPadding)
 }
 
+// newFewPlan is a chain with a ring of so many chunks and each product's columns split among so many blocks.
+func newFewPlan(products []fewSize, splits []int, tokens, ring, multiprocessors int) fewPlan {
+	p, columns := fewPlan{tiles: (tokens + 7) / 8, splits: splits, ring: ring}, 0
+	for i, size := range products {
+		columns = max(columns, size.columns(splits[i]))
+		p.blocks = max(p.blocks, min(multiprocessors/splits[i], size.units())*splits[i])
+	}
+	// More than half of a multiprocessor's shared memory, so that there is never one with two blocks of a chain while another has none.
+	p.shared = max(fewShared(tokens, ring, columns), sharedMost/2+1024)
+	return p
+}
+
 // planFew chooses a ring that all products share, and the split of each one's columns, by the time that the chain should take: a long ring hides the pause between two products,
-// splits make room for it and cost a join for each unit. A block takes more than half of a multiprocessor's shared memory, so that there is never one with two blocks of a chain while
-// another has none.
+// splits make room for it and cost a join for each unit.
 func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 	const (
 		rate    = 35.0   // bytes a nanosecond that a multiprocessor reads: an H200's memory over its multiprocessors
@@ -56,11 +74,11 @@ func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 	)
 	best, least := fewPlan{}, 0.0
 	for _, ring := range fewRings {
-		p, cost, columns := fewPlan{tiles: (tokens + 7) / 8, ring: ring}, 0.0, 0
+		splits, cost := make([]int, len(products)), 0.0
 		for i, size := range products {
-			splits, wide, took := 0, 0, 0.0
+			took := 0.0
 			for _, s := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
-				c := (size.k/fewColumns + s - 1) / s * fewColumns
+				c := size.columns(s)
 				if s > min(multiprocessors, size.k/fewColumns) || fewShared(tokens, ring, c) > sharedMost {
 					continue
 				}
@@ -74,23 +92,15 @@ func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 				if i > 0 {
 					t += max(0, stop-float64(ring*chunk)/rate)
 				}
-				if splits == 0 || t < took {
-					splits, wide, took = s, c, t
+				if splits[i] == 0 || t < took {
+					splits[i], took = s, t
 				}
 			}
-			if splits == 0 {
-				cost = 0
-				break
-			}
-			p.splits, columns, cost = append(p.splits, splits), max(columns, wide), cost+took
+			cost += took
 		}
-		if cost > 0 && (least == 0 || cost < least) {
-			p.shared = max(fewShared(tokens, ring, columns), sharedMost/2+1024)
-			best, least = p, cost
+		if !slices.Contains(splits, 0) && (least == 0 || cost < least) {
+			best, least = newFewPlan(products, splits, tokens, ring, multiprocessors), cost
 		}
-	}
-	for i, s := range best.splits {
-		best.blocks = max(best.blocks, min(multiprocessors/s, products[i].units())*s)
 	}
 	return best
 }

@@ -49,44 +49,53 @@ func (e *Engine) squareParts() int32 {
 
 // fewLayer lists a layer whose products are those of chain.cu: attention, and all from there to the next layer's attention.
 func (e *Engine) fewLayer(b *builder, i, tokens int) {
-	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
-	hidden := int32(g.Hidden)
-	keys := func(of int, rotates bool) {
-		if !rotates {
-			e.keys(b, of, tokens)
-		}
-	}
 	if i == 0 {
 		first, rotates := e.fewQKV(0)
 		e.chain(b, 0, tokens, first)
-		keys(0, rotates)
+		if !rotates {
+			e.keys(b, 0, tokens)
+		}
 	}
 	e.attention(b, i, tokens)
+	links, rotates := e.fewLinks(i)
+	e.chain(b, i, tokens, links...)
+	if !rotates {
+		e.keys(b, i+1, tokens)
+	}
+}
+
+// fewLinks are the products from the attention of a layer to that of the next one, if there is one. Where they do not rotate, keys must follow.
+func (e *Engine) fewLinks(i int) (links []link, rotates bool) {
+	g, buf, w := e.cfg.Geometry, &e.buf, &e.weights.layers[i]
+	hidden := int32(g.Hidden)
 	out := product{kind: addProduct, in: buf.attn, weights: w.out, bias: w.outBias, out: buf.x, outSquares: buf.squares, norm: w.mlpNorm, normed: buf.h, n: hidden, k: int32(g.QSize())}
 	gate := product{kind: gateProduct, in: buf.h, squares: buf.squares, parts: e.squareParts(), weights: w.gateUp, bias: w.gateUpBias, out: buf.act, n: int32(2 * g.Intermediate), k: hidden}
 	down := product{kind: addProduct, in: buf.act, weights: w.down, bias: w.downBias, out: buf.x, outSquares: buf.squares, n: hidden, k: int32(g.Intermediate)}
-	links := []link{{purpose: "attention output", product: out}, {purpose: "gate and up", product: gate}, {purpose: "down", product: down}}
+	links = []link{{purpose: "attention output", product: out}, {purpose: "gate and up", product: gate}, {purpose: "down", product: down}}
 	if i+1 == len(e.weights.layers) {
-		e.chain(b, i, tokens, links...)
-		return
+		return links, true
 	}
 	links[2].product.norm, links[2].product.normed = e.weights.layers[i+1].attnNorm, buf.h
 	next, rotates := e.fewQKV(i + 1)
 	next.purpose = "the next " + next.purpose
-	e.chain(b, i, tokens, append(links, next)...)
-	keys(i+1, rotates)
+	return append(links, next), rotates
 }
 
 // chain lists products of a layer in one kernel, or in one each where together they do not fit.
 func (e *Engine) chain(b *builder, i, tokens int, links ...link) {
-	var sizes []fewSize
-	for _, l := range links {
-		sizes = append(sizes, fewSize{int(l.product.n), int(l.product.k)})
-	}
-	for _, part := range cutChain(sizes, tokens, e.device.Multiprocessors) {
-		e.products(b, layerName(i, purposes(links[:len(part)])), tokens, links[:len(part)])
+	for _, part := range cutChain(sizes(links), tokens, e.device.Multiprocessors) {
+		e.products(b, layerName(i, purposes(links[:len(part)])), tokens, links[:len(part)], planFew(part, tokens, e.device.Multiprocessors))
 		links = links[len(part):]
 	}
+}
+
+// sizes are those of the products.
+func sizes(links []link) []fewSize {
+	var list []fewSize
+	for _, l := range links {
+		list = append(list, fewSize{int(l.product.n), int(l.product.k)})
+	}
+	return list
 }
 
 // purposes says what products are for.
@@ -98,14 +107,9 @@ func purposes(links []link) string {
 	return strings.Join(list, ", ")
 }
 
-// products lists a chain that fits.
-func (e *Engine) products(b *builder, purpose string, tokens int, links []link) {
+// products lists a chain as it is planned.
+func (e *Engine) products(b *builder, purpose string, tokens int, links []link, p fewPlan) {
 	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
-	var sizes []fewSize
-	for _, x := range links {
-		sizes = append(sizes, fewSize{int(x.product.n), int(x.product.k)})
-	}
-	p := planFew(sizes, tokens, e.device.Multiprocessors)
 	args := chainArgs{partial: buf.sums, arrived: buf.summed, turns: buf.turns, count: int32(len(links)), tokens: int32(tokens), ring: int32(p.ring), eps: float32(g.NormEps),
 		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines}
 	for i, x := range links {

@@ -1,0 +1,62 @@
+//go:build linux && cgo
+
+package cuda
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fpmrun/fpmrun/gpu"
+)
+
+// BenchmarkChain times the products of a layer, those of all layers one after the other, as planFew plans them and in the other ways that fit: the constants of planFew come from it.
+func BenchmarkChain(b *testing.B) {
+	e := benchEngine(b, "llama-3.1-8b")
+	for _, part := range []struct {
+		to    *ptr
+		bytes int64
+	}{{&e.buf.sums, 256 << 20}, {&e.buf.summed, 1 << 20}} { // more splits than are planned
+		var err error
+		if *part.to, err = e.machine.allocate("a benchmark", part.bytes); err == nil {
+			err = e.machine.fill(*part.to, 0, part.bytes)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	links, _ := e.fewLinks(0)
+	products, multiprocessors := sizes(links), e.device.Multiprocessors
+	for _, tokens := range []int{1, 4, 8, 16} {
+		var out gpu.Output
+		if err := e.Enqueue(stepOf(tokens, 1, 1023)); err != nil { // brings the step structure to the device
+			b.Fatal(err)
+		}
+		if err := e.Await(b.Context(), &out); err != nil {
+			b.Fatal(err)
+		}
+		run := func(name string, p fewPlan) {
+			b.Run(fmt.Sprintf("%d/%s,_ring_of_%d,_splits_%v", tokens, name, p.ring, p.splits), func(b *testing.B) {
+				list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
+				last := len(e.weights.layers) - 1
+				for i := range last {
+					links, _ := e.fewLinks(i)
+					e.products(list, "", tokens, links, p)
+				}
+				b.ReportMetric(float64(benchGraph(b, e, list.commands).Nanoseconds())/1e3/float64(last), "us/chain")
+			})
+		}
+		run("planned", planFew(products, tokens, multiprocessors))
+		for _, others := range []int{1, 2, 4} {
+			for _, down := range []int{1, 2, 4, 8} {
+				splits := []int{others, others, down, others}
+				count := 0
+				for _, ring := range fewRings {
+					if p := newFewPlan(products, splits, tokens, ring, multiprocessors); p.shared <= sharedMost && count < 2 { // the two longest rings
+						run("other", p)
+						count++
+					}
+				}
+			}
+		}
+	}
+}
