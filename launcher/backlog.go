@@ -22,7 +22,6 @@ type backlog struct {
 	changed  sync.Cond
 	mem      [][]byte // older than what is in the file; pieces end as what was added did
 	size     int      // bytes in mem, and in the pieces that the console is taking
-	free     [][]byte // pieces to use again
 	file     spillFile
 	lost     int64 // bytes dropped since something was added
 	midLine  bool  // the last byte added is no newline
@@ -104,11 +103,14 @@ func (q *backlog) keep(b []byte) {
 		return
 	}
 	var piece []byte
-	if last := len(q.free) - 1; last >= 0 {
-		piece, q.free = q.free[last][:0], q.free[:last]
+	if len(b) > lineMin {
+		piece = (*largePieces.Get().(*[lineMax]byte))[:0]
 	}
 	q.mem = append(q.mem, append(piece, b...))
 }
+
+// largePieces are to be used again by any stream that prints much.
+var largePieces = sync.Pool{New: func() any { return new([lineMax]byte) }}
 
 // admit ends a gap of dropped bytes once half of the memory is free: a line in their place, so that many small gaps do not
 // follow each other.
@@ -157,7 +159,6 @@ func (q *backlog) take() [][]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.size == 0 && q.file.empty() && q.lost == 0 && !q.finished {
-		q.free = q.free[:min(len(q.free), 1)]
 		q.changed.Wait()
 	}
 	switch {
@@ -181,8 +182,10 @@ func (q *backlog) give(pieces [][]byte) {
 	defer q.mu.Unlock()
 	for _, piece := range pieces {
 		q.size -= len(piece)
+		if cap(piece) == lineMax {
+			largePieces.Put((*[lineMax]byte)(piece[:lineMax]))
+		}
 	}
-	q.free = append(q.free, pieces...)
 	q.changed.Broadcast()
 }
 

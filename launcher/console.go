@@ -86,19 +86,7 @@ func (c *console) print(s *stream, pieces [][]byte) {
 	begins := c.owner != s
 	for _, text := range pieces {
 		if c.stamp || s.tag != "" || s.cut {
-			c.line = c.line[:0]
-			for rest := text; len(rest) > 0; {
-				end := bytes.IndexByte(rest, '\n') + 1
-				if end == 0 {
-					end = len(rest)
-				}
-				if begins {
-					c.prefix(s)
-				}
-				c.line = append(c.line, rest[:end]...)
-				begins = rest[end-1] == '\n'
-				rest = rest[end:]
-			}
+			c.line = c.prefixed(c.line[:0], s, text, begins)
 			s.out.write(c.line)
 		} else {
 			s.out.write(text)
@@ -110,6 +98,26 @@ func (c *console) print(s *stream, pieces [][]byte) {
 		c.owner, c.since = s, time.Now()
 	}
 	c.freed.Broadcast()
+}
+
+// prefixed appends text to b, with a prefix before each line. begins says whether a line begins with it.
+func (c *console) prefixed(b []byte, s *stream, text []byte, begins bool) []byte {
+	for len(text) > 0 {
+		if begins {
+			if c.stamp || s.cut {
+				b = c.prefix(b, s)
+			} else {
+				b = append(b, s.tag...)
+			}
+		}
+		end := bytes.IndexByte(text, '\n') + 1
+		if begins = end > 0; !begins {
+			end = len(text)
+		}
+		b = append(b, text[:end]...)
+		text = text[end:]
+	}
+	return b
 }
 
 // acquire waits until no other stream's unfinished line is in the way, and ends it when it takes too long.
@@ -133,17 +141,17 @@ func (c *console) acquire(s *stream) {
 }
 
 // prefix begins a line: the time, and the rank, marked where the line goes on with what was cut.
-func (c *console) prefix(s *stream) {
+func (c *console) prefix(b []byte, s *stream) []byte {
 	if c.stamp {
-		c.line = time.Now().AppendFormat(c.line, "15:04:05.000 ")
+		b = time.Now().AppendFormat(b, "15:04:05.000 ")
 	}
-	switch {
-	case s.tag != "" && s.cut: // "[3]+: "
-		c.line = append(append(c.line, s.tag[:len(s.tag)-2]...), "+: "...)
-	default:
-		c.line = append(c.line, s.tag...)
+	if s.tag != "" && s.cut { // "[3]+: "
+		b = append(append(b, s.tag[:len(s.tag)-2]...), "+: "...)
+	} else {
+		b = append(b, s.tag...)
 	}
 	s.cut = false
+	return b
 }
 
 // ended forgets a stream. An unfinished line stays as it is until something follows.

@@ -86,10 +86,18 @@ func (s *stream) copy(flush time.Duration) {
 // pipeSize is the room of the pipe of a rank that prints much.
 const pipeSize = 1 << 20
 
-// widen gives a pipe that fills more room; one that stays as it is works too.
+// widen gives the stream's pipe more room, and the one that the console may lead to; pipes that stay as they are, and consoles that are none, work too.
 func (s *stream) widen() {
-	if raw, err := s.pipe.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	files := []*os.File{s.pipe}
+	if s.out != nil {
+		if f, ok := s.out.w.(*os.File); ok {
+			files = append(files, f)
+		}
+	}
+	for _, f := range files {
+		if raw, err := f.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+		}
 	}
 }
 
