@@ -6,13 +6,17 @@ import "context"
 //
 // Dissemination barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): in round k every
 // rank tells the one 2^k after it; after ceil(log2 n) rounds each has heard of all. Where several ranks share a host and hosts differ, only one of
-// each host takes part in it, after hearing of the others there by a binomial tree and before telling them.
+// each host takes part in it, after hearing of the others there by a binomial tree and before telling them. The first operation of a group goes up and down a binomial tree as well:
+// a program whose only operation it is opens n - 1 connections instead of n log2 n.
 func (c *Comm) Barrier(ctx context.Context) error {
 	if err := c.begin(ctx, sig{Op: opBarrier}); err != nil {
 		return err
 	}
 	if c.levels != nil {
 		return c.end(c.levels.barrier())
+	}
+	if c.op.sig.Seq == 1 {
+		return c.end(treeBarrier(groupTransport{c}))
 	}
 	return c.end(barrier(groupTransport{c}))
 }
@@ -25,4 +29,12 @@ func barrier(t transport) error {
 		}
 	}
 	return nil
+}
+
+// treeBarrier hears of all ranks up a binomial tree, and tells them down.
+func treeBarrier(t transport) error {
+	if err := reduce(t, 0, []byte{}, []byte{}, reduction[byte]{}); err != nil {
+		return err
+	}
+	return treeInto(t, 0, nil, 0)
 }
