@@ -6,8 +6,8 @@ import "context"
 //
 // Dissemination barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): in round k every
 // rank tells the one 2^k after it; after ceil(log2 n) rounds each has heard of all. Where several ranks share a host and hosts differ, only one of
-// each host takes part in it, after hearing of the others there by a binomial tree and before telling them. The first operation of a group goes up and down a binomial tree as well:
-// a program whose only operation it is opens n - 1 connections instead of n log2 n.
+// each host takes part in it, after hearing of the others there by a binomial tree and before telling them. The first operation of a large group goes up and down a binomial tree as
+// well: a program whose only operation it is opens n - 1 connections instead of n log2 n.
 func (c *Comm) Barrier(ctx context.Context) error {
 	if err := c.begin(ctx, sig{Op: opBarrier}); err != nil {
 		return err
@@ -15,11 +15,14 @@ func (c *Comm) Barrier(ctx context.Context) error {
 	if c.levels != nil {
 		return c.end(c.levels.barrier())
 	}
-	if c.op.sig.Seq == 1 {
+	if c.op.sig.Seq == 1 && c.Size() >= firstTreeMin {
 		return c.end(treeBarrier(groupTransport{c}))
 	}
 	return c.end(barrier(groupTransport{c}))
 }
+
+// firstTreeMin is the size from which a group's first barrier is a tree: ranks leave it one after the other, which in small groups is not worth the connections.
+const firstTreeMin = 16
 
 func barrier(t transport) error {
 	n, rank := t.Size(), t.Rank()
