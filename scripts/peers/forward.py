@@ -420,21 +420,21 @@ def main():
         parser.error(f"{error}: install PyTorch for CUDA; --floors needs none")
     if not torch.cuda.is_available():
         parser.error("PyTorch sees no GPU; --floors needs none")
-    name = torch.cuda.get_device_name()
-    print(json.dumps({"gpu": name, "torch": torch.__version__, "cuda": torch.version.cuda, "warm_up": WARM_UP, "timed": TIMED}), flush=True)
+    gpu = torch.cuda.get_device_name()
+    print(json.dumps({"gpu": gpu, "torch": torch.__version__, "cuda": torch.version.cuda, "warm_up": WARM_UP, "timed": TIMED}), flush=True)
     model = Model(torch, geometry)
     results = {}
     for point in chosen:
         ways = attentions(torch, geometry, point[0])
         plain = ways.pop("math")  # by far the slowest: only where nothing else takes the shape
-        graph = best([measure(torch, model, point, name, way, True) for name, way in ways.items()])
+        graph = best([measure(torch, model, point, way, attend, True) for way, attend in ways.items()])
         if graph is None:
             graph = measure(torch, model, point, "math", plain, True)
             graph = graph if "ms" in graph else None
-        name = graph["attention"] if graph else "math"
-        eager = best([measure(torch, model, point, name, ways.get(name, plain), False)])
+        way = graph["attention"] if graph else "math"
+        eager = best([measure(torch, model, point, way, ways.get(way, plain), False)])
         results[point] = (graph, eager)
-    return report(geometry, results, config == LLAMA and "H200" in name, args.read_rate, args.math_rate)
+    return report(geometry, results, config == LLAMA and "H200" in gpu, args.read_rate, args.math_rate)
 
 
 if __name__ == "__main__":
