@@ -178,7 +178,7 @@ for stage in "$@"; do
     door) run=(tests 'TestRandomBits|TestRepeats') ;;
     kernels) run=(tests '^(TestKernelLimits|TestKernelTwins)$') ;;
     logits) run=(tests 'TestLogits|TestCase24') ;;
-    graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages') ;;
+    graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages|TestAbort') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;
     oracle | sanitizer | evidence | limits | faults | peer) run=("$stage") ;;
     report) report; continue ;;

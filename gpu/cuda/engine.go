@@ -139,6 +139,9 @@ func (e *Engine) prepare() error {
 	now := int64(C.monotonic())
 	e.clock = (before+gpu.Monotonic())/2 - now
 	e.info = e.describe()
+	if err := e.watchdog.watch(e.machine); err != nil {
+		return err
+	}
 	if e.cfg.Progress {
 		if e.watchdog.progress, err = newProgress(e.machine); err != nil {
 			return err

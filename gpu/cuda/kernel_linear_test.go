@@ -113,6 +113,7 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 	args.partial, partial = output(s, "partial", blanks32(sums))
 	args.arrived, counts = output(s, "arrived", make([]uint32, units))
 	args.turns, word = output(s, "turns", []uint32{*turns})
+	args.abort = input(s, "abort", []uint32{0})
 	launch(s, fmt.Sprintf("chain_%d", 8*tiles), [3]int{c.blocks, 1, 1}, chainThreads, fewShared(c.tokens, c.ring, columns), args)
 	s.zero("arrived", counts())
 	if want := *turns ^ uint32(len(c.links)-1)<<31; word()[0] != want {

@@ -21,6 +21,8 @@ type watchdog struct {
 	least    time.Duration // stepLimit but in tests
 	roofline *gpu.Roofline
 	progress *progress // nil without --debug-progress
+	abort    *uint32   // in pinned memory: kernels that wait for other blocks look at it once in a while, and go on when it is not 0
+	at       ptr       // the same for the device
 }
 
 func newWatchdog(cfg *gpu.Config) watchdog {
@@ -36,8 +38,19 @@ func (w *watchdog) limit(f *flight) time.Duration {
 	return max(w.least, patience*last)
 }
 
-// stuck describes a step that has not ended in time.
+// watch makes the word by which kernels learn that the host gives up.
+func (w *watchdog) watch(m *machine) error {
+	p, at, err := m.allocateHost(4)
+	if err == nil {
+		w.abort, w.at = (*uint32)(p), at
+		*w.abort = 0
+	}
+	return err
+}
+
+// stuck gives a step up that has not ended in time, and describes it.
 func (w *watchdog) stuck(f *flight, limit time.Duration) error {
+	atomic.StoreUint32(w.abort, 1)
 	graph := "without a graph"
 	if run := f.program.shape; run.mode != gpu.GraphNone {
 		graph = fmt.Sprintf("in the %s graph of %d tokens", run.mode, run.tokens)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,7 +68,35 @@ func TestLimitOfAStep(t *testing.T) {
 			t.Errorf("%s may take %v, want %v", c.name, got, c.want)
 		}
 	}
-	if got := w.stuck(&f, time.Second).Error(); !strings.Contains(got, "step 7, of 1 tokens in 1 rows in the FULL graph of 8 tokens") {
-		t.Error(got)
+	w.abort = new(uint32)
+	if got := w.stuck(&f, time.Second).Error(); *w.abort != 1 || !strings.Contains(got, "step 7, of 1 tokens in 1 rows in the FULL graph of 8 tokens") {
+		t.Errorf("%s; the device is told %d", got, *w.abort)
+	}
+}
+
+// A chain with a block more than there are multiprocessors waits for ever, for the last block has no place until another one ends. The host's word ends it.
+func TestAbortEndsAWaitingChain(t *testing.T) {
+	e := openEngine(t, configuration(geometry(t, "tiny", "{}")))
+	links, _ := e.fewLinks(0)
+	p := planFew(sizes(links), 1, e.device.Multiprocessors)
+	p.blocks = e.device.Multiprocessors + 1
+	b := &builder{m: e.machine, functions: e.functions}
+	e.products(b, "a chain that waits", 1, links, p)
+	program, err := b.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.free()
+	const wait = 200 * time.Millisecond
+	begin := time.Now()
+	time.AfterFunc(wait, func() { atomic.StoreUint32(e.watchdog.abort, 1) })
+	if err := program.run(e.machine); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.machine.synchronize(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took < wait {
+		t.Errorf("it did not wait: it took %v", took)
 	}
 }

@@ -141,6 +141,12 @@ DEVICE u32 load_acquire(const u32 *at) {
 	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
 	return v;
 }
+// A word that the host may write at any time.
+DEVICE u32 load_host(const u32 *at) {
+	u32 v;
+	asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+	return v;
+}
 DEVICE void device_fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // Shared memory whose size the launch gives.

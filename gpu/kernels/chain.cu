@@ -42,8 +42,11 @@ DEVICE void grid_arrive(u32 *word) {
 	const bool first = blockIdx.x == 0 && threadIdx.x / 32 == STREAMS;
 	add_release(word, first ? TURNED - (FINISHERS * gridDim.x - 1) : 1);
 }
-DEVICE void grid_await(const u32 *word, u32 before) {
-	while ((load_acquire(word) ^ before) < TURNED) {}
+// A word of the host ends the wait, so that a block that does not come is an error of the host's and no hanging device.
+DEVICE void grid_await(const u32 *word, u32 before, const u32 *abort) {
+	constexpr u32 POLLS = 4096; // between two looks at the host's memory: some milliseconds
+	for (u32 i = 1; (load_acquire(word) ^ before) < TURNED; i++)
+		if (i % POLLS == 0 && load_host(abort)) return;
 }
 
 // Waits for the chunk that was begun ring - 1 chunks ago.
@@ -207,7 +210,7 @@ template <int TILES> DEVICE void finish(const chain_args &a, const float4 *sums,
 	for (int i = 0; i < a.count; i++) {
 		const product &p = a.products[i];
 		const share s = share_of(p);
-		if (i > 0 && lane == 0) grid_await(a.turns, before), before ^= TURNED;
+		if (i > 0 && lane == 0) grid_await(a.turns, before, a.abort), before ^= TURNED;
 		warp_fence();
 		bring_tokens(a, p, s, x);
 		float scale[TILES][2];

@@ -266,6 +266,7 @@ static inline unsigned load_acquire(const unsigned *at) { // what is asked for a
 	wait_in(AT_GRID);
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
+static inline unsigned load_host(const unsigned *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 static inline void after_previous() {}
 static inline void allow_next() {}
 static inline int min(int a, int b) { return a < b ? a : b; }
