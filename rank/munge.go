@@ -248,12 +248,12 @@ func greeting(r io.Reader) (string, error) {
 // ask goes through the candidates until one hands out a secret of this run that this user can open.
 func (m munge) ask(ctx context.Context, id *Identity, run string) (meetingPoint, error) {
 	point := meetingPoint{auth: AuthMunge, run: id.RunID}
-	why := errors.New("nobody listens")
+	var why error
 	err := retry(ctx, func() bool {
 		for _, address := range id.Rendezvous {
 			secret, err := m.askAt(ctx, address, run)
 			if err != nil {
-				if !errors.Is(err, errNobody) {
+				if !errors.Is(err, errNobody) && (why == nil || ctx.Err() == nil) { // what the end of the time cuts off says less than what came before
 					why = fmt.Errorf("%s: %w", address, err)
 				}
 				continue
@@ -267,6 +267,9 @@ func (m munge) ask(ctx context.Context, id *Identity, run string) (meetingPoint,
 		return false
 	})
 	if err != nil {
+		if why == nil {
+			why = errors.New("nobody listens")
+		}
 		err = errors.Join(fmt.Errorf("rank: no secret by MUNGE from rank 0 at %s or the %d ports after it in the list: %w", id.Rendezvous[0], len(id.Rendezvous)-1, why), err)
 	}
 	return point, err

@@ -44,7 +44,7 @@ func TestSlurmSecrets(t *testing.T) {
 					t.Errorf("%s: the ranks did not meet by %s", path, c.auth)
 				}
 			}
-			r := lab.run(dir, "", "env", "sh", "-c", "FPM_JOIN_TIMEOUT=2s "+c.setting+" "+c.srun+` -W0 --kill-on-bad-exit=0 --overcommit -N2 -n2 sh -c '[ $SLURM_PROCID = 0 ] && exec launchprog join; exec `+c.other+` launchprog join'`)
+			r := lab.run(dir, "", "env", "sh", "-c", "FPM_JOIN_TIMEOUT=4s "+c.setting+" "+c.srun+` -W0 --kill-on-bad-exit=0 --overcommit -N2 -n2 sh -c '[ $SLURM_PROCID = 0 ] && exec launchprog join; exec `+c.other+` launchprog join'`)
 			if r.status == 0 {
 				t.Error("the other user got in")
 			}
