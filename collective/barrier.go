@@ -16,7 +16,7 @@ func (c *Comm) Barrier(ctx context.Context) error {
 		return c.end(c.levels.barrier())
 	}
 	if c.op.sig.Seq == 1 && c.Size() >= firstTreeMin {
-		return c.end(treeBarrier(groupTransport{c}))
+		return c.end((&levels{inside: groupTransport{c}}).barrier())
 	}
 	return c.end(barrier(groupTransport{c}))
 }
@@ -32,12 +32,4 @@ func barrier(t transport) error {
 		}
 	}
 	return nil
-}
-
-// treeBarrier hears of all ranks up a binomial tree, and tells them down.
-func treeBarrier(t transport) error {
-	if err := reduce(t, 0, []byte{}, []byte{}, reduction[byte]{}); err != nil {
-		return err
-	}
-	return treeInto(t, 0, nil, 0)
 }

@@ -1,37 +1,42 @@
 package collective
 
 import (
-	"slices"
 	"sync"
 	"testing"
 )
 
-// Every rank in turn is late, and every other must see the delay: nobody leaves the barrier before the last has come.
+// lateBarrier is a barrier that one rank comes to after all others are on their way into it. Every other must see the delay: nobody leaves before the last has come.
+func lateBarrier(t *testing.T, comms []*Comm, late int) {
+	t.Helper()
+	var mu sync.Mutex
+	arrived := 0
+	waiting := make(chan struct{}, len(comms))
+	each(comms, func(rank int, c *Comm) {
+		if rank == late {
+			for range len(comms) - 1 {
+				<-waiting
+			}
+		}
+		mu.Lock()
+		arrived++
+		mu.Unlock()
+		waiting <- struct{}{}
+		if err := c.Barrier(t.Context()); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if arrived != len(comms) {
+			t.Errorf("rank %d left when %d of %d had come", rank, arrived, len(comms))
+		}
+	})
+}
+
+// Every rank in turn is late.
 func TestBarrierWaitsForEveryRank(t *testing.T) {
 	everywhere(t, func(t *testing.T, comms []*Comm) {
 		for late := range comms {
-			var mu sync.Mutex
-			arrived := 0
-			waiting := make(chan struct{}, len(comms))
-			each(comms, func(rank int, c *Comm) {
-				if rank == late {
-					for range len(comms) - 1 {
-						<-waiting // the others are on their way into the barrier
-					}
-				}
-				mu.Lock()
-				arrived++
-				mu.Unlock()
-				waiting <- struct{}{}
-				if err := c.Barrier(t.Context()); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if arrived != len(comms) {
-					t.Errorf("rank %d left when %d of %d had come", rank, arrived, len(comms))
-				}
-			})
+			lateBarrier(t, comms, late)
 		}
 	})
 }
@@ -41,34 +46,14 @@ func TestFirstBarrierOfALargeGroup(t *testing.T) {
 	for _, n := range []int{firstTreeMin, 21} {
 		comms := joinAll(t, n, false, nil)
 		for late := range comms {
-			groups, left := make([]*Comm, n), make([]bool, n)
+			groups := make([]*Comm, n)
 			each(comms, func(rank int, c *Comm) {
 				var err error
 				if groups[rank], err = c.Dup(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
-			var mu sync.Mutex
-			waiting := make(chan struct{}, n)
-			each(groups, func(rank int, c *Comm) {
-				if rank == late {
-					for range n - 1 {
-						<-waiting // the others are on their way into the barrier
-					}
-					mu.Lock()
-					if i := slices.Index(left, true); i >= 0 {
-						t.Errorf("of %d ranks %d left before %d came", n, i, late)
-					}
-					mu.Unlock()
-				}
-				waiting <- struct{}{}
-				if err := c.Barrier(t.Context()); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				left[rank] = true
-			})
+			lateBarrier(t, groups, late)
 			links := 0
 			for _, c := range groups {
 				for _, l := range c.links {
