@@ -104,11 +104,7 @@ func (c *console) print(s *stream, pieces [][]byte) {
 func (c *console) prefixed(b []byte, s *stream, text []byte, begins bool) []byte {
 	for len(text) > 0 {
 		if begins {
-			if c.stamp || s.cut {
-				b = c.prefix(b, s)
-			} else {
-				b = append(b, s.tag...)
-			}
+			b = c.prefix(b, s)
 		}
 		end := bytes.IndexByte(text, '\n') + 1
 		if begins = end > 0; !begins {
