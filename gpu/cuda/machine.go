@@ -136,6 +136,17 @@ func (m *machine) allocateHost(bytes int) (unsafe.Pointer, ptr, error) {
 	return p, ptr(d), nil
 }
 
+// hostWord is a word of pinned host memory, which is 0, and its address for the device.
+func (m *machine) hostWord() (*uint32, ptr, error) {
+	p, at, err := m.allocateHost(4)
+	if err != nil {
+		return nil, 0, err
+	}
+	word := (*uint32)(p)
+	*word = 0
+	return word, at, nil
+}
+
 // memory is the device's free and total memory in bytes.
 func (m *machine) memory() (free, total int64, err error) {
 	var f, t C.size_t

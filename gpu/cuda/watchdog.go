@@ -39,12 +39,8 @@ func (w *watchdog) limit(f *flight) time.Duration {
 }
 
 // watch makes the word by which kernels learn that the host gives up.
-func (w *watchdog) watch(m *machine) error {
-	p, at, err := m.allocateHost(4)
-	if err == nil {
-		w.abort, w.at = (*uint32)(p), at
-		*w.abort = 0
-	}
+func (w *watchdog) watch(m *machine) (err error) {
+	w.abort, w.at, err = m.hostWord()
 	return err
 }
 
@@ -71,11 +67,11 @@ type progress struct {
 }
 
 func newProgress(m *machine) (*progress, error) {
-	p, at, err := m.allocateHost(4)
+	word, at, err := m.hostWord()
 	if err != nil {
 		return nil, err
 	}
-	return &progress{word: (*uint32)(p), at: at, known: map[string]uint32{}}, nil
+	return &progress{word: word, at: at, known: map[string]uint32{}}, nil
 }
 
 // mark adds what tells that the command before has ended.
