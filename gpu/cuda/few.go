@@ -35,11 +35,12 @@ func (s fewSize) columns(splits int) int { return (s.k/fewColumns + splits - 1) 
 
 // fewPlan is how a chain of products of few tokens is launched.
 type fewPlan struct {
-	tiles  int   // of 8 tokens
-	splits []int // of each product's columns among blocks
-	blocks int   // at most one for each multiprocessor
-	ring   int   // chunks in a warp's ring; 0: the chain does not fit
-	shared int   // bytes of a block
+	products []fewSize
+	tiles    int   // of 8 tokens
+	splits   []int // of each product's columns among blocks
+	blocks   int   // at most one for each multiprocessor
+	ring     int   // chunks in a warp's ring; 0: the chain does not fit
+	shared   int   // bytes of a block
 }
 
 // fewShared is the shared memory of a block in bytes: barriers, rings, sums of two units, and tokens with so many columns.
@@ -50,7 +51,7 @@ func fewShared(tokens, ring, columns int) int {
 
 // newFewPlan is a chain with a ring of so many chunks and each product's columns split among so many blocks.
 func newFewPlan(products []fewSize, splits []int, tokens, ring, multiprocessors int) fewPlan {
-	p, columns := fewPlan{tiles: (tokens + 7) / 8, splits: splits, ring: ring}, 0
+	p, columns := fewPlan{products: products, tiles: (tokens + 7) / 8, splits: splits, ring: ring}, 0
 	for i, size := range products {
 		columns = max(columns, size.columns(splits[i]))
 		p.blocks = max(p.blocks, min(multiprocessors/splits[i], size.units())*splits[i])
@@ -72,7 +73,7 @@ func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 		bring   = 60.0   // bytes a nanosecond of tokens
 		chunk   = 2 * fewStreams * unitRows * fewColumns
 	)
-	best, least := fewPlan{}, 0.0
+	best, least := fewPlan{products: products}, 0.0
 	for _, ring := range fewRings {
 		splits, cost := make([]int, len(products)), 0.0
 		for i, size := range products {
@@ -123,16 +124,16 @@ func fewChains(g *model.Geometry) [][]fewSize {
 	return [][]fewSize{layer[3:], layer, layer[:3], {headSize(g)}}
 }
 
-// cutChain is a list of products as chains that fit: one where they do, else one for each product.
-func cutChain(products []fewSize, tokens, multiprocessors int) [][]fewSize {
-	if len(products) <= 1 || planFew(products, tokens, multiprocessors).ring > 0 {
-		return [][]fewSize{products}
+// planChain are the plans of a list of products, one behind the other: one plan where they fit together, else one for each product.
+func planChain(products []fewSize, tokens, multiprocessors int) []fewPlan {
+	if p := planFew(products, tokens, multiprocessors); len(products) <= 1 || p.ring > 0 {
+		return []fewPlan{p}
 	}
-	var cut [][]fewSize
+	var plans []fewPlan
 	for i := range products {
-		cut = append(cut, products[i:i+1])
+		plans = append(plans, planFew(products[i:i+1], tokens, multiprocessors))
 	}
-	return cut
+	return plans
 }
 
 // fewBuffers is the memory in bytes that products of few tokens need: the sums of split columns, a count for each unit, and the word of the barrier between products.
@@ -142,11 +143,10 @@ func fewBuffers(g *model.Geometry, multiprocessors int) (sums, arrivals, turns i
 	}
 	for _, chain := range fewChains(g) {
 		for tokens := 1; tokens <= fewTokens; tokens++ {
-			for _, products := range cutChain(chain, tokens, multiprocessors) {
-				p := planFew(products, tokens, multiprocessors)
+			for _, p := range planChain(chain, tokens, multiprocessors) {
 				for i, splits := range p.splits {
 					if splits > 1 {
-						units := int64(products[i].units())
+						units := int64(p.products[i].units())
 						sums = max(sums, units*int64(splits*p.tiles)*32*16)
 						arrivals = max(arrivals, 4*units)
 					}

@@ -17,20 +17,19 @@ func TestFewPlans(t *testing.T) {
 			sums, arrivals, _ := fewBuffers(g, multiprocessors)
 			for tokens := 1; tokens <= fewTokens; tokens++ {
 				for _, chain := range fewChains(g) {
-					for _, products := range cutChain(chain, tokens, multiprocessors) {
-						p := planFew(products, tokens, multiprocessors)
+					for _, p := range planChain(chain, tokens, multiprocessors) {
 						if p.ring == 0 {
 							if multiprocessors > 6 {
-								t.Errorf("%s, %d tokens, %d multiprocessors: %v does not fit", preset, tokens, multiprocessors, products)
+								t.Errorf("%s, %d tokens, %d multiprocessors: %v does not fit", preset, tokens, multiprocessors, p.products)
 							}
 							continue
 						}
 						if p.blocks < 1 || p.blocks > multiprocessors || p.shared > sharedMost || 2*p.shared <= sharedMost {
-							t.Errorf("%s, %d tokens, %d multiprocessors: %v is planned as %+v", preset, tokens, multiprocessors, products, p)
+							t.Errorf("%s, %d tokens, %d multiprocessors: %v is planned as %+v", preset, tokens, multiprocessors, p.products, p)
 						}
 						for i, s := range p.splits {
-							if units := int64(products[i].units()); s > p.blocks || s > 1 && (units*int64(s*p.tiles)*512 > sums || 4*units > arrivals) {
-								t.Errorf("%s, %d tokens, %d multiprocessors: %v is planned as %+v, with %d and %d bytes of buffers", preset, tokens, multiprocessors, products, p, sums, arrivals)
+							if units := int64(p.products[i].units()); s > p.blocks || s > 1 && (units*int64(s*p.tiles)*512 > sums || 4*units > arrivals) {
+								t.Errorf("%s, %d tokens, %d multiprocessors: %v is planned as %+v, with %d and %d bytes of buffers", preset, tokens, multiprocessors, p.products, p, sums, arrivals)
 							}
 						}
 					}

@@ -44,7 +44,7 @@ func (e *Engine) fewQKV(i int) (l link, rotates bool) {
 
 // squareParts is how many sums of squares the products give for a row of the residual stream.
 func (e *Engine) squareParts() int32 {
-	return int32(e.cfg.Geometry.Hidden+unitRows-1) / unitRows
+	return int32(outSize(e.cfg.Geometry).units())
 }
 
 // fewLayer lists a layer whose products are those of chain.cu: attention, and all from there to the next layer's attention.
@@ -83,9 +83,10 @@ func (e *Engine) fewLinks(i int) (links []link, rotates bool) {
 
 // chain lists products of a layer in one kernel, or in one each where together they do not fit.
 func (e *Engine) chain(b *builder, i, tokens int, links ...link) {
-	for _, part := range cutChain(sizes(links), tokens, e.device.Multiprocessors) {
-		e.products(b, layerName(i, purposes(links[:len(part)])), tokens, links[:len(part)], planFew(part, tokens, e.device.Multiprocessors))
-		links = links[len(part):]
+	for _, p := range planChain(sizes(links), tokens, e.device.Multiprocessors) {
+		n := len(p.products)
+		e.products(b, layerName(i, purposes(links[:n])), tokens, links[:n], p)
+		links = links[n:]
 	}
 }
 
