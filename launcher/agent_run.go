@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fpmrun/fpmrun/collective/state"
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 // attempt is one attempt of a job on an agent's node.
@@ -102,7 +103,7 @@ func (t *attempt) loop(ctx context.Context, events bool) (*ending, error) {
 }
 
 // notice tells the head what the keeper says, and what the rank's state page adds to it.
-func (t *attempt) notice(n notice, events bool) {
+func (t *attempt) notice(n keeper.Notice, events bool) {
 	m := toHead{Notice: &n}
 	switch {
 	case n.Failed != 0 || n.Stopped:
@@ -139,7 +140,7 @@ func (t *attempt) lookForJoin(rank int) {
 func (t *attempt) obey(m toAgent) {
 	switch {
 	case m.Signal != 0:
-		_ = send(t.conn, order{Signal: m.Signal}) // a keeper that is gone is seen where notices are read
+		_ = keeper.Send(t.conn, keeper.Order{Signal: m.Signal}) // a keeper that is gone is seen where notices are read
 	case m.Exit != nil:
 		t.folder.job.SetExit(m.Exit.Rank, m.Exit.Exit)
 	case m.See != nil:
@@ -165,7 +166,7 @@ func (t *attempt) keeperLost(err error) {
 
 // finish kills what is left, sends the rest of the output, and says that the node is done.
 func (t *attempt) finish(end *ending) (*ending, error) {
-	_ = send(t.conn, order{Finish: true})
+	_ = keeper.Send(t.conn, keeper.Order{Finish: true})
 	keeper := t.keeper.Wait()
 	sent := make(chan struct{})
 	go func() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fpmrun/fpmrun/collective"
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 // text is a console that several goroutines may write to.
@@ -206,13 +207,13 @@ func TestNodeSpeaksOfOthers(t *testing.T) {
 		case m.Lay != nil:
 			answer(toHead{Planned: &planned{Ranks: []Rank{{Rank: 0, Args: []string{"sh"}}}}})
 		case m.Go != nil:
-			answer(toHead{Notice: &notice{Rank: 0, Exited: true, Status: 9 << 8}}) // the head's own
-			answer(toHead{Notice: &notice{Rank: 77, Exited: true}})
-			answer(toHead{Notice: &notice{Rank: -1, PID: 5}})
+			answer(toHead{Notice: &keeper.Notice{Rank: 0, Exited: true, Status: 9 << 8}}) // the head's own
+			answer(toHead{Notice: &keeper.Notice{Rank: 77, Exited: true}})
+			answer(toHead{Notice: &keeper.Notice{Rank: -1, PID: 5}})
 			answer(toHead{Sights: &sights{Number: 99, Ranks: []sight{{Rank: 1000}}}})
-			answer(toHead{Notice: &notice{Rank: 1, PID: 5}})
-			answer(toHead{Notice: &notice{Rank: 1, Exited: true}})
-			answer(toHead{Notice: &notice{Rank: 1, Exited: true}}) // once more: the head's rank still runs
+			answer(toHead{Notice: &keeper.Notice{Rank: 1, PID: 5}})
+			answer(toHead{Notice: &keeper.Notice{Rank: 1, Exited: true}})
+			answer(toHead{Notice: &keeper.Notice{Rank: 1, Exited: true}}) // once more: the head's rank still runs
 		case m.Finish:
 			answer(toHead{Done: true})
 		case m.End != nil:

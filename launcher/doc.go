@@ -7,12 +7,13 @@
 // # Two processes
 //
 // The calling process is the front: it reads the ranks' output, decides and reports. Before any rank it starts the
-// keeper, a copy of its own executable ([KeeperMain]), which is the parent of all ranks and the subreaper of whatever
+// keeper (package keeper), which is the parent of all ranks and the subreaper of whatever
 // they leave. The two hold the ends of a socket pair; whoever sees the other end close kills everything. So nothing
 // survives when either is killed with SIGKILL: ranks also carry a parent-death signal, and the keeper finds their
 // descendants in /proc. Only the two dying at the same moment can leave grandchildren behind.
 //
-// A program that uses this package must therefore call [IsKeeper] and [KeeperMain] first thing in main.
+// The keeper is the program fpm-keeper in [Options.Siblings], or else a copy of the calling program, which must therefore call [keeper.IsKeeper] and
+// [keeper.Main] first thing in main.
 //
 // # Several nodes
 //

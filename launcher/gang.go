@@ -57,9 +57,9 @@ func (o Options) Check() error {
 	if o.Nodes.Step {
 		return nil
 	}
-	environ := merge(o.Environ, o.Env)
+	environ := env.Merge(o.Environ, o.Env)
 	for _, s := range o.Segments {
-		if _, err := lookUp(s.Program, lookup(merge(environ, s.Env), "PATH"), o.Siblings, s.Dir); err != nil {
+		if _, err := lookUp(s.Program, lookup(env.Merge(environ, s.Env), "PATH"), o.Siblings, s.Dir); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func (o *Options) iface() string {
 	if o.Iface != "" {
 		return o.Iface
 	}
-	return lookup(merge(o.Environ, o.Env), env.KeyIface)
+	return lookup(env.Merge(o.Environ, o.Env), env.KeyIface)
 }
 
 // address is an address of the head that other nodes have reached it at, one that is not the host's own where there is any.

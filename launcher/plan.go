@@ -82,9 +82,9 @@ func (o Options) lay(at *machine.Placement, l layout, runID string) (*Plan, erro
 			return nil, fmt.Errorf("-np %d: %w; %s", world, err, fits(o.Topology.Ranks(), world))
 		}
 	}
-	p.environ = merge(shares(env.Strip(o.Environ), local), o.Env)
+	p.environ = env.Merge(shares(env.Strip(o.Environ), local), o.Env)
 	for _, s := range o.Segments {
-		path, err := lookUp(s.Program, lookup(merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
+		path, err := lookUp(s.Program, lookup(env.Merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -134,31 +134,6 @@ func allowedCPUs() int {
 	}
 	m := machine.Machine{Allowed: cpus, Quota: machine.Quota(os.DirFS("/"))}
 	return m.CPUCount()
-}
-
-// merge sets variables in an environment; of one name the last value stays.
-func merge(environ, changes []string) []string {
-	if len(changes) == 0 {
-		return environ
-	}
-	last := make(map[string]int, len(changes)) // name -> position of its last value
-	for i, entry := range changes {
-		name, _, _ := strings.Cut(entry, "=")
-		last[name] = i
-	}
-	merged := make([]string, 0, len(environ)+len(changes))
-	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, changed := last[name]; !changed {
-			merged = append(merged, entry)
-		}
-	}
-	for i, entry := range changes {
-		if name, _, _ := strings.Cut(entry, "="); last[name] == i {
-			merged = append(merged, entry)
-		}
-	}
-	return merged
 }
 
 // lookup is a variable of an environment, or "".

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -48,13 +47,6 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-func TestMergeEnvironment(t *testing.T) {
-	got := merge([]string{"A=1", "B=2", "AB=3"}, []string{"A=4", "C=5", "C=6"})
-	if want := []string{"B=2", "AB=3", "A=4", "C=6"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // Every rank knows who it is, in our words and torchrun's; what another launcher said is gone; the rest is passed on.
 func TestPlanEnvironment(t *testing.T) {
 	p, err := NewPlan(Options{
@@ -66,7 +58,7 @@ func TestPlanEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := merge(p.environ, p.Ranks[3].Env)
+	last := env.Merge(p.environ, p.Ranks[3].Env)
 	for name, want := range map[string]string{
 		env.KeyRank: "3", env.KeyWorldSize: "4", env.KeyLocalRank: "3", env.KeyDPRank: "1", env.KeyTPRank: "1", env.KeyTPSize: "2", env.KeyRunID: p.RunID,
 		env.TorchRank: "3", env.TorchWorldSize: "4", "ROLE": "b", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "3", "OMPI_COMM_WORLD_RANK": "", "PMI_RANK": "",
@@ -76,7 +68,7 @@ func TestPlanEnvironment(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if got := lookup(merge(p.environ, p.Ranks[1].Env), "ROLE"); got != "a" {
+	if got := lookup(env.Merge(p.environ, p.Ranks[1].Env), "ROLE"); got != "a" {
 		t.Errorf("ROLE of rank 1 is %q, want a", got)
 	}
 }

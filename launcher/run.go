@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fpmrun/fpmrun/collective/state"
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 // causeWindow is how long after the first failing exit the cause is chosen: the failure of one rank makes others fail.
@@ -126,7 +127,7 @@ func (w *watch) loop(ctx context.Context) {
 	w.decide()
 }
 
-func (w *watch) notice(n notice) {
+func (w *watch) notice(n keeper.Notice) {
 	switch {
 	case n.Failed != 0:
 		w.left--
@@ -164,7 +165,7 @@ func (w *watch) notice(n notice) {
 }
 
 // notStarted ends a job whose program the kernel refused.
-func (w *watch) notStarted(n notice) {
+func (w *watch) notStarted(n keeper.Notice) {
 	if w.end.Err != nil {
 		return
 	}
@@ -238,7 +239,7 @@ func (w *watch) stopAll() {
 // send signals the process groups of all ranks that live.
 func (w *watch) send(sig syscall.Signal) {
 	// A keeper that cannot be written to is gone, which the loop sees.
-	_ = send(w.conn, order{Signal: sig})
+	_ = keeper.Send(w.conn, keeper.Order{Signal: sig})
 	w.tellNodes(toAgent{Signal: sig})
 }
 
@@ -262,7 +263,7 @@ func (w *watch) finish() End {
 		w.outputs.Wait()
 		close(printed)
 	}()
-	_ = send(w.conn, order{Finish: true}) // a keeper that is gone shows in its exit status
+	_ = keeper.Send(w.conn, keeper.Order{Finish: true}) // a keeper that is gone shows in its exit status
 	folder, cleaned := w.folder, make(chan error, 1)
 	w.folder = nil // removed here, while the keeper ends
 	go func() { cleaned <- folder.remove() }()

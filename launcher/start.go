@@ -7,10 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
@@ -43,9 +43,10 @@ func start(p *Plan, s Streams) (j *job, err error) {
 			}
 		}
 	}()
-	if err := j.startKeeper(); err != nil {
+	if j.keeper, j.conn, err = keeper.Start(p.options.Siblings, p.options.Environ); err != nil {
 		return j, err
 	}
+	j.told = listen(j.conn)
 	if j.folder, err = newFolder(p.options.Environ, p.part.layout, p.local(), p.part.token); err != nil {
 		return j, err
 	}
@@ -64,7 +65,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 	if err != nil {
 		return j, err
 	}
-	shared := merge(p.environ, []string{
+	shared := env.Merge(p.environ, []string{
 		env.KeyRendezvous + "=" + p.part.Rendezvous,
 		env.KeyTokenFile + "=" + j.folder.token(),
 		env.KeyJobFile + "=" + j.folder.jobPage(),
@@ -72,7 +73,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 		env.TorchMasterAddr + "=" + host,
 		env.TorchMasterPort + "=" + port,
 	})
-	if err := send(j.conn, order{Folder: j.folder.path, Env: shared}); err != nil {
+	if err := keeper.Send(j.conn, keeper.Order{Folder: j.folder.path, Env: shared}); err != nil {
 		return j, err
 	}
 	null, err := os.Open(os.DevNull)
@@ -89,34 +90,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 			return j, err
 		}
 	}
-	return j, send(j.conn, order{All: true})
-}
-
-// startKeeper starts the copy of this program that will be the parent of all ranks.
-func (j *job) startKeeper() error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("launcher: socket pair: %w", err)
-	}
-	theirs, ours := os.NewFile(uintptr(pair[1]), "front"), os.NewFile(uintptr(pair[0]), "keeper")
-	defer theirs.Close()
-	defer ours.Close()
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return fmt.Errorf("launcher: socket to the keeper: %w", err)
-	}
-	j.conn = conn.(*net.UnixConn)
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("launcher: own executable: %w", err)
-	}
-	keeper := &exec.Cmd{Path: self, Args: []string{keeperName}, Env: j.plan.options.Environ, Stderr: os.Stderr,
-		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
-	if err := keeper.Start(); err != nil {
-		return fmt.Errorf("launcher: start the keeper: %w", err)
-	}
-	j.keeper, j.told = keeper, listen(j.conn)
-	return nil
+	return j, keeper.Send(j.conn, keeper.Order{All: true})
 }
 
 // startRank makes a rank's standard streams and hands it to the keeper.
@@ -148,7 +122,7 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			return err
 		}
 	}
-	return send(j.conn, order{Rank: &r}, fds...)
+	return keeper.Send(j.conn, keeper.Order{Rank: &keeper.Rank{Rank: r.Rank, Path: r.Path, Args: r.Args, Env: r.Env, Dir: r.Dir, CPUs: r.CPUs}}, fds...)
 }
 
 // addStream takes an output of a rank over, 0 for stdout and 1 for stderr.

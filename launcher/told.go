@@ -1,9 +1,11 @@
 package launcher
 
 import (
-	"encoding/json"
+	"bufio"
 	"io"
 	"sync"
+
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 // told is what the keeper says. It is read all the time, and kept until somebody looks: a keeper that has to wait until its notices
@@ -12,18 +14,18 @@ type told struct {
 	some chan struct{} // has a value when take has something to give
 
 	mu   sync.Mutex // guards what follows
-	list []notice
+	list []keeper.Notice
 	err  error
 }
 
 // listen reads notices until the keeper is gone.
-func listen(keeper io.Reader) *told {
+func listen(from io.Reader) *told {
 	t := &told{some: make(chan struct{}, 1)}
 	go func() {
-		in := json.NewDecoder(keeper)
+		in := bufio.NewReader(from)
 		for {
-			var n notice
-			err := in.Decode(&n)
+			var n keeper.Notice
+			err := n.Read(in)
 			t.add(n, err)
 			if err != nil {
 				return
@@ -34,7 +36,7 @@ func listen(keeper io.Reader) *told {
 }
 
 // add keeps a notice, or the reason why no more come.
-func (t *told) add(n notice, err error) {
+func (t *told) add(n keeper.Notice, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
@@ -49,7 +51,7 @@ func (t *told) add(n notice, err error) {
 }
 
 // take are the notices since the last call. An error means that the keeper is gone, and is told once.
-func (t *told) take() (list []notice, err error) {
+func (t *told) take() (list []keeper.Notice, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list, err, t.list, t.err = t.list, t.err, nil, nil

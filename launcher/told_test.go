@@ -1,10 +1,11 @@
 package launcher
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"testing"
+
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 // The keeper never waits for one that looks, everything is kept in its order, and its end is told once, after what it said.
@@ -12,9 +13,9 @@ func TestToldKeepsEverything(t *testing.T) {
 	const count = 10_000
 	read, write := io.Pipe() // a write returns when it was read
 	kept := listen(read)
-	out := json.NewEncoder(write)
 	for i := range count {
-		if err := out.Encode(notice{Rank: i, Exited: true}); err != nil {
+		n := keeper.Notice{Rank: i, Exited: true}
+		if err := n.Write(write); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -23,7 +24,7 @@ func TestToldKeepsEverything(t *testing.T) {
 	next, lost := 0, error(nil)
 	for lost == nil {
 		<-kept.some
-		var list []notice
+		var list []keeper.Notice
 		list, lost = kept.take()
 		for _, n := range list {
 			if n.Rank != next || !n.Exited {

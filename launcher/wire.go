@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"github.com/fpmrun/fpmrun/collective/state"
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 // linkVersion is the version of the messages between the head and its agents. It changes with them.
@@ -74,7 +75,7 @@ type toHead struct {
 	Counted []int          `json:"counted,omitempty"` // ranks of each program here
 	Planned *planned       `json:"planned,omitempty"`
 	Failed  *failure       `json:"failed,omitempty"`
-	Notice  *notice        `json:"notice,omitempty"`
+	Notice  *keeper.Notice `json:"notice,omitempty"`
 	Blames  *int           `json:"blames,omitempty"` // beside an exit: rank that the rank's last error names
 	Joined  *joined        `json:"joined,omitempty"`
 	Sights  *sights        `json:"sights,omitempty"`

@@ -10,7 +10,7 @@ import (
 // `fpmrun bench` runs fpmcoll from beside fpmrun, with fpmrun's flags before its own.
 func TestLaunchBench(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir+"/", "github.com/fpmrun/fpmrun/cmd/fpmrun", "github.com/fpmrun/fpmrun/cmd/fpmcoll")
+	build := exec.Command("go", "build", "-o", dir+"/", "github.com/fpmrun/fpmrun/cmd/fpmrun", "github.com/fpmrun/fpmrun/cmd/fpm-keeper", "github.com/fpmrun/fpmrun/cmd/fpmcoll")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"os"
 
-	"github.com/fpmrun/fpmrun/launcher"
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 func main() {
-	if launcher.IsKeeper(os.Args) {
-		os.Exit(launcher.KeeperMain())
+	if keeper.IsKeeper(os.Args) {
+		os.Exit(keeper.Main(os.Args))
 	}
 	os.Exit(run(context.Background(), os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/fpmrun/fpmrun/launcher"
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 
 func TestMain(m *testing.M) {
-	if launcher.IsKeeper(os.Args) {
-		os.Exit(launcher.KeeperMain())
+	if keeper.IsKeeper(os.Args) {
+		os.Exit(keeper.Main(os.Args))
 	}
 	testscript.Main(m, map[string]func(){
 		"fpmrun": func() { os.Exit(run(context.Background(), os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr)) },

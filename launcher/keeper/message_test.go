@@ -1,7 +1,7 @@
-package launcher
+package keeper
 
 import (
-	"encoding/json"
+	"bufio"
 	"net"
 	"os"
 	"testing"
@@ -39,13 +39,13 @@ func TestOrders(t *testing.T) {
 	}
 	defer read.Close()
 	fd := int(write.Fd())
-	if err := send(front, order{Rank: &Rank{Rank: 3, Args: []string{"a"}}}, fd, fd, fd); err != nil {
+	if err := Send(front, Order{Rank: &Rank{Rank: 3, Args: []string{"a"}}}, fd, fd, fd); err != nil {
 		t.Fatal(err)
 	}
 	write.Close()
 	from := &orders{conn: keeper}
-	var got order
-	if err := json.NewDecoder(from).Decode(&got); err != nil || got.Rank == nil || got.Rank.Rank != 3 {
+	var got Order
+	if err := readRecord(bufio.NewReader(from), got.pass); err != nil || got.Rank == nil || got.Rank.Rank != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	fds, err := from.take()
@@ -73,8 +73,8 @@ func TestOrdersOfADeadFront(t *testing.T) {
 			}
 		}
 		front.Close()
-		var got order
-		if err := json.NewDecoder(&orders{conn: keeper}).Decode(&got); err == nil {
+		var got Order
+		if err := readRecord(bufio.NewReader(&orders{conn: keeper}), got.pass); err == nil {
 			t.Errorf("unread notices: %v: an order came from a front that is gone: %+v", unread, got)
 		}
 	}

@@ -1,13 +1,15 @@
-package launcher
+package keeper
 
 import (
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -15,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/launcher/machine"
+	"github.com/fpmrun/fpmrun/rank/env"
 )
 
-// keeperName is argv[0] and process name of a keeper, so that killing everything called fpmrun leaves it.
-const keeperName = "fpm-keeper"
+// Name is argv[0] and process name of a keeper, so that killing everything called fpmrun leaves it.
+const Name = "fpm-keeper"
 
 // spawn is a rank to start and its standard streams.
 type spawn struct {
@@ -27,7 +30,7 @@ type spawn struct {
 }
 
 // IsKeeper reports whether a process was started as a keeper.
-func IsKeeper(args []string) bool { return len(args) == 1 && args[0] == keeperName }
+func IsKeeper(args []string) bool { return len(args) == 2 && args[0] == Name }
 
 // keeper is the parent of all ranks.
 type keeper struct {
@@ -35,22 +38,26 @@ type keeper struct {
 	environ []string   // that all ranks share
 	spawns  chan spawn // ranks to start
 
-	mu     sync.Mutex // guards what follows and writing to the socket
-	out    *json.Encoder
+	mu     sync.Mutex       // guards what follows and writing to the socket
+	out    io.Writer        // to the front
 	pids   map[int]int      // pid -> rank, of ranks that live
 	ending []syscall.Signal // signals so far that end programs
 
 	oom func() *oomWatch // waits until the counts before the first rank are known
 }
 
-// KeeperMain is the keeper process. It returns its exit status once nothing of the job is left.
-func KeeperMain() int {
+// Main is the keeper process, by its arguments. It returns its exit status once nothing of the job is left.
+func Main(args []string) int {
+	if args[1] != strconv.Itoa(version) {
+		fmt.Fprintf(os.Stderr, "fpmrun: %s beside fpmrun speaks version %d, fpmrun %s: install both from one build\n", Name, version, args[1])
+		return 1
+	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "fpmrun: keeper: become subreaper:", err)
 		return 1
 	}
 	// Another name in the process list; failing to set it costs nothing but that.
-	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0o600)
+	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0o600)
 	// Signals of the terminal go to the front's group. What reaches the keeper all the same is dropped by a
 	// handler, which ranks do not inherit; a signal that was ignored at the start stays ignored, also in them.
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
@@ -66,7 +73,7 @@ func KeeperMain() int {
 		fmt.Fprintln(os.Stderr, "fpmrun: keeper: socket to the launcher:", err)
 		return 1
 	}
-	k := &keeper{out: json.NewEncoder(front), pids: map[int]int{}, spawns: make(chan spawn, 64), oom: sync.OnceValue(func() *oomWatch { return newOOMWatch(hostFiles()) })}
+	k := &keeper{out: front, pids: map[int]int{}, spawns: make(chan spawn, 64), oom: sync.OnceValue(func() *oomWatch { return newOOMWatch(hostFiles()) })}
 	started := make(chan struct{}, 1)
 	go k.oom() // beside the starts
 	go k.spawn(started)
@@ -85,10 +92,10 @@ func KeeperMain() int {
 
 // obey carries out the front's orders until it asks for the end; an error means that the front is gone.
 func (k *keeper) obey(from *orders) error {
-	in := json.NewDecoder(from)
+	in := bufio.NewReader(from)
 	for {
-		var o order
-		if err := in.Decode(&o); err != nil {
+		var o Order
+		if err := readRecord(in, o.pass); err != nil {
 			return err
 		}
 		switch {
@@ -99,7 +106,7 @@ func (k *keeper) obey(from *orders) error {
 			if err != nil {
 				return err
 			}
-			o.Rank.Env = merge(k.environ, o.Rank.Env)
+			o.Rank.Env = env.Merge(k.environ, o.Rank.Env)
 			k.spawns <- spawn{*o.Rank, fds}
 		case o.All:
 			close(k.spawns)
@@ -140,10 +147,10 @@ func (k *keeper) spawn(started chan<- struct{}) {
 		if err != nil {
 			errno := syscall.EIO
 			errors.As(err, &errno)
-			k.tell(notice{Rank: s.rank.Rank, Failed: errno})
+			k.tell(Notice{Rank: s.rank.Rank, Failed: errno})
 		} else {
 			k.pids[pid] = s.rank.Rank
-			k.tell(notice{Rank: s.rank.Rank, PID: pid, Unbound: unbound})
+			k.tell(Notice{Rank: s.rank.Rank, PID: pid, Unbound: unbound})
 			for _, sig := range k.ending {
 				_ = syscall.Kill(-pid, sig)
 			}
@@ -179,7 +186,7 @@ func pin(cpus machine.CPUs) syscall.Errno {
 }
 
 // tell writes a notice; k.mu is held. A front that is gone is noticed where commands are read.
-func (k *keeper) tell(n notice) { _ = k.out.Encode(n) }
+func (k *keeper) tell(n Notice) { _ = n.Write(k.out) }
 
 // reap collects every child that ends or stops: ranks, of which the front is told, and orphans that they left. It ends when all
 // ranks were started and no child is left.
@@ -225,9 +232,9 @@ func (k *keeper) collect(pid, code, status int) {
 	switch {
 	case err != nil || got != pid || !ours:
 	case ws.Stopped():
-		k.tell(notice{Rank: rank, Stopped: true})
+		k.tell(Notice{Rank: rank, Stopped: true})
 	default:
 		delete(k.pids, pid)
-		k.tell(notice{Rank: rank, Exited: true, Status: ws, Why: why})
+		k.tell(Notice{Rank: rank, Exited: true, Status: ws, Why: why})
 	}
 }
