@@ -126,6 +126,11 @@ static inline void meet(int barrier, int threads) {
 	if (m.round == running->round) wait_in(AT_MEETING);
 }
 
+static inline void come(int barrier, int threads) {
+	auto &m = own->meetings[barrier];
+	if (++m.came == threads) m.came = 0, m.round++;
+}
+
 static inline uint32_t exchange(uint32_t v, int from) {
 	lanes &warp = own->warps[threadIdx.x / 32];
 	warp.given[threadIdx.x % 32] = v;
@@ -299,6 +304,15 @@ static inline float lane_xor(float v, int mask) { return as_float(exchange(as_bi
 static inline int lane_xor(int v, int mask) { return (int)exchange((uint32_t)v, own_lane() ^ mask); }
 static inline int lane_get(int v, int lane) { return (int)exchange((uint32_t)v, lane); }
 static inline float lane_get(float v, int lane) { return as_float(exchange(as_bits(v), lane)); }
+static inline bool any_lane(bool is) {
+	lanes &warp = own->warps[threadIdx.x / 32];
+	warp.given[own_lane()] = is;
+	wait_in(AT_WARP);
+	bool any = false;
+	for (uint32_t given : warp.given) any = any || given;
+	wait_in(AT_WARP);
+	return any;
+}
 static inline void warp_fence() { wait_in(AT_WARP); }
 static inline void device_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void system_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -51,7 +51,7 @@ static const struct {
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
 #if HEAD_SIZE == 64 || HEAD_SIZE == 128
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
-	{"attention_hopper", [](const void *args) { attention_hopper(*(const attention_args *)args); }},
+	KERNEL(attention_hopper),
 #endif
 	{"chain_8", [](const void *args) { chain_8(*(const chain_args *)args); }, true},
 	{"chain_16", [](const void *args) { chain_16(*(const chain_args *)args); }, true},
