@@ -1,4 +1,4 @@
-// Attention of wide tiles on Hopper's group products (Shah et al., "FlashAttention-3", 2024), for head sizes 64 and 128. One warp of a block has queries, keys and
+// Attention of wide tiles on Hopper's group products (Shah et al., "FlashAttention-3", 2024), for head sizes 64 and 128. Two warps of a block have queries, keys and
 // values copied ahead into shared memory. Each of two warp groups has 64 query rows: while the tensor cores multiply the weights of one stage's keys with
 // their values, it makes the weights of the next one's, and the groups begin their products in turns, so that one makes weights while the other's products run.
 
@@ -34,47 +34,46 @@ DEVICE void advance(hopper_place &p, int matrices) {
 	if (p.matrix >= 2 * HOPPER_STAGES) p.matrix -= 2 * HOPPER_STAGES, p.parity ^= 1;
 }
 
-// What the copying warp does: it begins the copies of all tiles of the block, one after the other, a lane a box. Keys after a tile's end are not copied; their weights
-// are 0, and so are their values, since what is not a number stays so.
-DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, char *ring, char *queries, hopper_barriers &barriers) {
+// What the copying warps do, one for keys and one for values: they begin the copies of all tiles of the block, one after the other, a lane a box. Keys after a tile's end are not copied; their
+// weights are 0, and so are their values, since what is not a number stays so.
+DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool values, char *ring, char *queries, hopper_barriers &barriers) {
 	constexpr int BOXES = HOPPER_KEYS / HOPPER_BOX, BOX_BYTES = HOPPER_BOX * 128, PARTS = HEAD_SIZE / 8;
 	const attention_args &a = args.a;
-	const int lane = threadIdx.x, half = lane / BOXES, box = lane % BOXES, group = a.heads / a.kv_heads;
-	const int to_value = a.kv_heads * a.block_size; // rows of the cache from a key to its value
-	hopper_place place = {0, 0};
-	u32 landed = 0, round_parity = 1;
-	for (int round = 0; round * gridDim.x < pairs; round++) {
-		const int pair = wide_pair(round);
-		if (pair >= pairs) continue;
+	const int lane = threadIdx.x % 32, half = lane / BOXES, group = a.heads / a.kv_heads;
+	hopper_place place = {values, 0};
+	u32 landed = 0, queried = 1;
+	for (int round = 0, pair; (pair = wide_pair(round)) < pairs; round++) {
 		const tile t = a.wide[pair / a.kv_heads];
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens, begin = first_key(a, t, HOPPER_BOX);
+		auto row_of = [&](int key) { // where the lane's box of the keys from here on is in the cache; -1: it has none
+			key += lane % BOXES * HOPPER_BOX;
+			if (half >= HOPPER_HALVES || key >= end) return -1;
+			return ((a.tables[t.table + key / a.block_size] * 2 + values) * a.kv_heads + kv) * a.block_size + key % a.block_size;
+		};
+		int row = row_of(begin);
 		for (int key = begin; key < end; key += HOPPER_KEYS) {
-			const int at = key + box * HOPPER_BOX;
-			const bool own = half < HOPPER_HALVES && at < end;
-			const int row = own ? (a.tables[t.table + at / a.block_size] * 2 * a.kv_heads + kv) * a.block_size + at % a.block_size : 0;
-#pragma unroll
-			for (int values = 0; values < 2; values++) {
-				const bool cut = values && end - key < HOPPER_KEYS;
-				char *matrix = ring + place.matrix * HOPPER_MATRIX;
-				u64 *full = &barriers.full[place.matrix], *copied = cut ? &barriers.landed : full;
-				barrier_wait(&barriers.empty[place.matrix], place.parity ^ 1);
-				barrier_expect(copied, own ? BOX_BYTES : 0);
-				if (own) copy_box(matrix + half * HOPPER_HALF + box * BOX_BYTES, args.cache, copied, half * 64, row + values * to_value);
-				if (cut) {
-					barrier_wait(copied, landed);
-					landed ^= 1;
-					for (int i = (end - key) * PARTS + lane; i < HOPPER_KEYS * PARTS; i += 32)
-						*(uint4 *)(matrix + i % PARTS / 8 * HOPPER_HALF + i / PARTS * 128 + i % 8 * 16) = uint4{0, 0, 0, 0};
-					async_fence();
-					barrier_arrive(full);
-				}
-				advance(place, 1);
-				if (values || key != begin) continue;
-				barrier_wait(&barriers.queries_empty, round_parity);
-				round_parity ^= 1;
-				barrier_expect(&barriers.queries_full, lane < HOPPER_HALVES ? 128 / group * group * 128 : 0);
-				if (lane < HOPPER_HALVES) copy_box(queries + lane * HOPPER_HALF, args.queries, &barriers.queries_full, lane * 64, kv * group, t.first);
+			const int next = row_of(key + HOPPER_KEYS);
+			const bool cut = values && end - key < HOPPER_KEYS;
+			char *matrix = ring + place.matrix * HOPPER_MATRIX;
+			u64 *full = &barriers.full[place.matrix], *copied = cut ? &barriers.landed : full;
+			barrier_wait(&barriers.empty[place.matrix], place.parity ^ 1);
+			barrier_expect(copied, row >= 0 ? BOX_BYTES : 0);
+			if (row >= 0) copy_box(matrix + half * HOPPER_HALF + lane % BOXES * BOX_BYTES, args.cache, copied, half * 64, row);
+			if (cut) {
+				barrier_wait(copied, landed);
+				landed ^= 1;
+				for (int i = (end - key) * PARTS + lane; i < HOPPER_KEYS * PARTS; i += 32)
+					*(uint4 *)(matrix + i % PARTS / 8 * HOPPER_HALF + i / PARTS * 128 + i % 8 * 16) = uint4{0, 0, 0, 0};
+				async_fence();
+				barrier_arrive(full);
 			}
+			advance(place, 2);
+			row = next;
+			if (values || key != begin) continue;
+			barrier_wait(&barriers.queries_empty, queried);
+			queried ^= 1;
+			barrier_expect(&barriers.queries_full, lane < HOPPER_HALVES ? 128 / group * group * 128 : 0);
+			if (lane < HOPPER_HALVES) copy_box(queries + lane * HOPPER_HALF, args.queries, &barriers.queries_full, lane * 64, kv * group, t.first);
 		}
 	}
 }
@@ -131,7 +130,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 	const int group = a.heads / a.kv_heads;
 	queries += half * 64 * 128;
 	hopper_place keys = {0, 0}, values = {1, 0};
-	u32 round_parity = 0;
+	u32 queried = 0;
 	auto wait_full = [&](const hopper_place &p) {
 		barrier_wait(&barriers.full[p.matrix], p.parity);
 		return ring + p.matrix * HOPPER_MATRIX;
@@ -143,10 +142,11 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 	auto take_turn = [&] { meet(1 + half, 256); };
 	auto give_turn = [&] { come(2 - half, 256); };
 	if (half == 1) give_turn();
-	for (int round = 0; round * gridDim.x < pairs; round++) {
-		const int pair = wide_pair(round);
-		if (pair >= pairs) continue;
-		const tile t = a.wide[pair / a.kv_heads];
+	auto tile_of = [&](int pair) { return a.wide[min(pair, pairs - 1) / a.kv_heads]; };
+	int round = 0, pair = wide_pair(0);
+	tile t;
+	if (pairs > 0) t = tile_of(pair);
+	while (pair < pairs) {
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens;
 		const int all_to = t.position + first / group, all_from = a.window ? t.position + (first + 15) / group - a.window + 1 : 0; // keys that all rows of the warp see
 		u32 p[HOPPER_KEYS / 16][4] = {};
@@ -169,8 +169,8 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 
 		const int begin = first_key(a, t, HOPPER_BOX);
 		const char *matrix = wait_full(keys);
-		barrier_wait(&barriers.queries_full, round_parity);
-		round_parity ^= 1;
+		barrier_wait(&barriers.queries_full, queried);
+		queried ^= 1;
 		take_turn();
 		wgmma_begin();
 		hopper_scores(s, queries, matrix);
@@ -200,10 +200,13 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		hold(acc), hold(p);
 		wgmma_begin();
 		hopper_values(acc, p, matrix);
+		pair = wide_pair(++round);
+		const tile next = tile_of(pair); // comes meanwhile
 		wgmma_wait<0>();
 		hold(acc);
 		leave(values);
 		put_rows(a, t, kv, first, acc, sum);
+		t = next;
 	}
 	if (half == 0) take_turn(); // the last one, which nobody needs
 }
@@ -213,6 +216,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const __gr
 	char *ring = memory + (-shared_address(memory) & 1023), *queries = ring + 2 * HOPPER_STAGES * HOPPER_MATRIX;
 	hopper_barriers &barriers = *(hopper_barriers *)(queries + HOPPER_MATRIX);
 	allow_next();
+	if (threadIdx.x == 0) prefetch_map(args.cache), prefetch_map(args.queries);
 	if (threadIdx.x < 2 * HOPPER_STAGES) {
 		barrier_init(&barriers.full[threadIdx.x], 32);
 		barrier_init(&barriers.empty[threadIdx.x], 8); // a lane of each warp
@@ -228,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const __gr
 	const int pairs = *args.a.wide_count * args.a.kv_heads;
 	if (threadIdx.x < 128) {
 		fewer_registers<40>();
-		if (threadIdx.x < 32) hopper_copy(args, pairs, ring, queries, barriers);
+		if (threadIdx.x < 64) hopper_copy(args, pairs, threadIdx.x >= 32, ring, queries, barriers);
 	} else {
 		more_registers<232>();
 		hopper_attend(args.a, pairs, ring, queries, barriers);
