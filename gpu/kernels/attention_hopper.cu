@@ -8,8 +8,9 @@
 #define HOPPER_STAGES 3
 #define HOPPER_BOX 16                                // keys that are copied at a time: they lie in one block of the cache
 #define HOPPER_HALVES (HEAD_SIZE / 64)               // 64 columns each, in lines of 128 bytes
-#define HOPPER_HALF (HOPPER_KEYS * 128)              // bytes of 64 columns of a stage's keys, and of the queries of a tile
-#define HOPPER_MATRIX (HOPPER_HALF * HOPPER_HALVES)  // bytes of a stage's keys, of its values, and of the queries
+#define HOPPER_HALF (HOPPER_KEYS * 128)              // bytes of 64 columns of a stage's keys
+#define HOPPER_MATRIX (HOPPER_HALF * HOPPER_HALVES)  // bytes of a stage's keys, and of its values
+#define HOPPER_QUERIES (128 * 128)                   // bytes of 64 columns of a tile's queries
 #define HOPPER_GROWTH 8.0f                           // see hopper_weigh
 
 struct attention_hopper_args {
@@ -73,7 +74,7 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 			barrier_wait(&barriers.queries_empty, queried);
 			queried ^= 1;
 			barrier_expect(&barriers.queries_full, lane < HOPPER_HALVES ? 128 / group * group * 128 : 0);
-			if (lane < HOPPER_HALVES) copy_box(queries + lane * HOPPER_HALF, args.queries, &barriers.queries_full, lane * 64, kv * group, t.first);
+			if (lane < HOPPER_HALVES) copy_box(queries + lane * HOPPER_QUERIES, args.queries, &barriers.queries_full, lane * 64, kv * group, t.first);
 		}
 	}
 }
@@ -82,7 +83,7 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 DEVICE void hopper_scores(float (&s)[HOPPER_KEYS / 8][4], const char *queries, const char *keys) {
 	const u64 rows = matrix(queries), columns = matrix(keys);
 #pragma unroll
-	for (int k = 0; k < HEAD_SIZE / 16; k++) wgmma(s, later(rows, k / 4 * HOPPER_HALF + k % 4 * 32), later(columns, k / 4 * HOPPER_HALF + k % 4 * 32), k > 0);
+	for (int k = 0; k < HEAD_SIZE / 16; k++) wgmma(s, later(rows, k / 4 * HOPPER_QUERIES + k % 4 * 32), later(columns, k / 4 * HOPPER_HALF + k % 4 * 32), k > 0);
 	wgmma_commit();
 }
 
@@ -214,7 +215,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const __grid_constant__ attention_hopper_args args) {
 	SHARED_MEMORY(memory); // (HOPPER_STAGES, keys and values, HOPPER_HALVES, HOPPER_KEYS, 64), from a multiple of 1,024 on, the queries (HOPPER_HALVES, 128, 64), and the barriers
 	char *ring = memory + (-shared_address(memory) & 1023), *queries = ring + 2 * HOPPER_STAGES * HOPPER_MATRIX;
-	hopper_barriers &barriers = *(hopper_barriers *)(queries + HOPPER_MATRIX);
+	hopper_barriers &barriers = *(hopper_barriers *)(queries + HOPPER_HALVES * HOPPER_QUERIES);
 	allow_next();
 	if (threadIdx.x == 0) prefetch_map(args.cache), prefetch_map(args.queries);
 	if (threadIdx.x < 2 * HOPPER_STAGES) {
