@@ -35,6 +35,9 @@ DEVICE void advance(hopper_place &p, int matrices) {
 	if (p.matrix >= 2 * HOPPER_STAGES) p.matrix -= 2 * HOPPER_STAGES, p.parity ^= 1;
 }
 
+// The tile of a pair, or the last one. Tiles and block tables are the step's, so that they can be read before the kernel before has ended.
+DEVICE tile pair_tile(const attention_args &a, int pair, int pairs) { return a.wide[min(pair, pairs - 1) / a.kv_heads]; }
+
 // What the copying warps do, one for keys and one for values: they begin the copies of all tiles of the block, one after the other, a lane a box. Keys after a tile's end are not copied; their
 // weights are 0, and so are their values, since what is not a number stays so.
 DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool values, char *ring, char *queries, hopper_barriers &barriers) {
@@ -43,8 +46,12 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 	const int lane = threadIdx.x % 32, half = lane / BOXES, group = a.heads / a.kv_heads;
 	hopper_place place = {values, 0};
 	u32 landed = 0, queried = 1;
-	for (int round = 0, pair; (pair = wide_pair(round)) < pairs; round++) {
-		const tile t = a.wide[pair / a.kv_heads];
+	int round = 0, pair = wide_pair(0);
+	tile t = pair_tile(a, pair, pairs);
+	after_previous();
+	while (pair < pairs) {
+		const int next_pair = wide_pair(++round);
+		const tile next_tile = pair_tile(a, next_pair, pairs);
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens, begin = first_key(a, t, HOPPER_BOX);
 		auto row_of = [&](int key) { // where the lane's box of the keys from here on is in the cache; -1: it has none
 			key += lane % BOXES * HOPPER_BOX;
@@ -76,6 +83,7 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 			barrier_expect(&barriers.queries_full, lane < HOPPER_HALVES ? 128 / group * group * 128 : 0);
 			if (lane < HOPPER_HALVES) copy_box(queries + lane * HOPPER_QUERIES, args.queries, &barriers.queries_full, lane * 64, kv * group, t.first);
 		}
+		pair = next_pair, t = next_tile;
 	}
 }
 
@@ -143,10 +151,9 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 	auto take_turn = [&] { meet(1 + half, 256); };
 	auto give_turn = [&] { come(2 - half, 256); };
 	if (half == 1) give_turn();
-	auto tile_of = [&](int pair) { return a.wide[min(pair, pairs - 1) / a.kv_heads]; };
 	int round = 0, pair = wide_pair(0);
-	tile t;
-	if (pairs > 0) t = tile_of(pair);
+	tile t = pair_tile(a, pair, pairs);
+	after_previous();
 	while (pair < pairs) {
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens;
 		const int all_to = t.position + first / group, all_from = a.window ? t.position + (first + 15) / group - a.window + 1 : 0; // keys that all rows of the warp see
@@ -202,7 +209,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		wgmma_begin();
 		hopper_values(acc, p, matrix);
 		pair = wide_pair(++round);
-		const tile next = tile_of(pair); // comes meanwhile
+		const tile next = pair_tile(a, pair, pairs); // comes meanwhile
 		wgmma_wait<0>();
 		hold(acc);
 		leave(values);
@@ -229,9 +236,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const __gr
 	}
 	barrier_fence();
 	__syncthreads();
-	after_previous();
 	const int pairs = *args.a.wide_count * args.a.kv_heads;
-	if (threadIdx.x < 128) {
+	if (pairs == 0) {
+		after_previous();
+	} else if (threadIdx.x < 128) {
 		fewer_registers<40>();
 		if (threadIdx.x < 64) hopper_copy(args, pairs, threadIdx.x >= 32, ring, queries, barriers);
 	} else {
