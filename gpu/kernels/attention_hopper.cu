@@ -185,16 +185,18 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		give_turn();
 		wgmma_wait<0>();
 		take_scores(begin);
-		// The loop begins where the products with values are waited for: within one piece of code the compiler would put that wait before the weights are made.
+		// The loop begins before the wait for the products with values, and the wait for keys is before it too: within one piece of code the compiler would put it before the weights are made.
 		for (int key = begin;;) {
+			const bool more = end - key > HOPPER_KEYS;
+			if (more) matrix = wait_full(keys);
 			wgmma_wait<0>();
 			hold(acc), hold(p);
 			if (key > begin) leave(values);
 			if (any_lane(correct[0] != 1.0f || correct[1] != 1.0f)) correct_sums(acc, correct);
 #pragma unroll
 			for (int k = 0; k < HOPPER_KEYS / 16; k++) pack_weights(s, k, p[k]);
-			if ((key += HOPPER_KEYS) >= end) break;
-			matrix = wait_full(keys);
+			if (!more) break;
+			key += HOPPER_KEYS;
 			take_turn();
 			hold(acc), hold(p);
 			wgmma_begin();
