@@ -5,12 +5,12 @@
 #if defined(HOPPER) && (HEAD_SIZE == 64 || HEAD_SIZE == 128)
 
 #define HOPPER_KEYS 128 // of a stage of the ring
-#define HOPPER_STAGES 3
+#define HOPPER_RING 5                                // matrices: keys and values of a stage, then those of the next one
 #define HOPPER_BOX 16                                // keys that are copied at a time: they lie in one block of the cache
 #define HOPPER_HALVES (HEAD_SIZE / 64)               // 64 columns each, in lines of 128 bytes
 #define HOPPER_HALF (HOPPER_KEYS * 128)              // bytes of 64 columns of a stage's keys
 #define HOPPER_MATRIX (HOPPER_HALF * HOPPER_HALVES)  // bytes of a stage's keys, and of its values
-#define HOPPER_QUERIES (128 * 128)                   // bytes of 64 columns of a tile's queries
+#define HOPPER_QUERIES (128 * 128)                   // bytes of 64 columns of a tile's queries; there is room for those of two tiles
 #define HOPPER_GROWTH 8.0f                           // see hopper_weigh
 
 struct attention_hopper_args {
@@ -19,9 +19,9 @@ struct attention_hopper_args {
 	attention_args a;
 };
 
-// Barriers of the matrices of the ring, two a stage, keys and values, and of the queries: a matrix is there; a matrix is read.
+// Barriers of the matrices of the ring, and of the queries of even and odd tiles: a matrix is there; a matrix is read.
 struct hopper_barriers {
-	u64 full[2 * HOPPER_STAGES], empty[2 * HOPPER_STAGES], queries_full, queries_empty;
+	u64 full[HOPPER_RING], empty[HOPPER_RING], queries_full[2], queries_empty[2];
 	u64 landed; // what was copied of values that are then completed
 };
 
@@ -32,7 +32,7 @@ struct hopper_place {
 };
 DEVICE void advance(hopper_place &p, int matrices) {
 	p.matrix += matrices;
-	if (p.matrix >= 2 * HOPPER_STAGES) p.matrix -= 2 * HOPPER_STAGES, p.parity ^= 1;
+	if (p.matrix >= HOPPER_RING) p.matrix -= HOPPER_RING, p.parity ^= 1;
 }
 
 // The tile of a pair, or the last one. Tiles and block tables are the step's, so that they can be read before the kernel before has ended.
@@ -45,12 +45,12 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 	const attention_args &a = args.a;
 	const int lane = threadIdx.x % 32, half = lane / BOXES, group = a.heads / a.kv_heads;
 	hopper_place place = {values, 0};
-	u32 landed = 0, queried = 1;
+	u32 landed = 0;
 	int round = 0, pair = wide_pair(0);
 	tile t = pair_tile(a, pair, pairs);
 	after_previous();
 	while (pair < pairs) {
-		const int next_pair = wide_pair(++round);
+		const int odd = round & 1, turn = round >> 1 & 1, next_pair = wide_pair(++round);
 		const tile next_tile = pair_tile(a, next_pair, pairs);
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens, begin = first_key(a, t, HOPPER_BOX);
 		auto row_of = [&](int key) { // where the lane's box of the keys from here on is in the cache; -1: it has none
@@ -78,10 +78,9 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 			advance(place, 2);
 			row = next;
 			if (values || key != begin) continue;
-			barrier_wait(&barriers.queries_empty, queried);
-			queried ^= 1;
-			barrier_expect(&barriers.queries_full, lane < HOPPER_HALVES ? 128 / group * group * 128 : 0);
-			if (lane < HOPPER_HALVES) copy_box(queries + lane * HOPPER_QUERIES, args.queries, &barriers.queries_full, lane * 64, kv * group, t.first);
+			barrier_wait(&barriers.queries_empty[odd], turn ^ 1);
+			barrier_expect(&barriers.queries_full[odd], lane < HOPPER_HALVES ? 128 / group * group * 128 : 0);
+			if (lane < HOPPER_HALVES) copy_box(queries + (odd * HOPPER_HALVES + lane) * HOPPER_QUERIES, args.queries, &barriers.queries_full[odd], lane * 64, kv * group, t.first);
 		}
 		pair = next_pair, t = next_tile;
 	}
@@ -139,7 +138,6 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 	const int group = a.heads / a.kv_heads;
 	queries += half * 64 * 128;
 	hopper_place keys = {0, 0}, values = {1, 0};
-	u32 queried = 0;
 	auto wait_full = [&](const hopper_place &p) {
 		barrier_wait(&barriers.full[p.matrix], p.parity);
 		return ring + p.matrix * HOPPER_MATRIX;
@@ -150,15 +148,28 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 	};
 	auto take_turn = [&] { meet(1 + half, 256); };
 	auto give_turn = [&] { come(2 - half, 256); };
-	if (half == 1) give_turn();
 	int round = 0, pair = wide_pair(0);
 	tile t = pair_tile(a, pair, pairs);
+	float s[HOPPER_KEYS / 8][4];
+	auto begin_tile = [&](bool is) { // begins the first scores of a tile, or, where there is none, scores of nothing: the compiler wants the same products on all ways
+		if (is) {
+			wait_full(keys);
+			barrier_wait(&barriers.queries_full[round & 1], round >> 1 & 1);
+			take_turn();
+		}
+		wgmma_begin();
+		hopper_scores(s, queries + (round & 1) * HOPPER_HALVES * HOPPER_QUERIES, ring + keys.matrix * HOPPER_MATRIX);
+		if (is) give_turn();
+	};
 	after_previous();
+	if (pair >= pairs) return;
+	if (half == 1) give_turn();
+	begin_tile(true);
 	while (pair < pairs) {
 		const int kv = pair % a.kv_heads, end = t.position + t.tokens;
 		const int all_to = t.position + first / group, all_from = a.window ? t.position + (first + 15) / group - a.window + 1 : 0; // keys that all rows of the warp see
 		u32 p[HOPPER_KEYS / 16][4] = {};
-		float s[HOPPER_KEYS / 8][4], acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0}, correct[2];
+		float acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0}, correct[2];
 		auto soften = [&](int key) { // scores to weights
 			if (key + HOPPER_KEYS - 1 > all_to || key < all_from) {
 				int lowest[2], highest[2];
@@ -171,18 +182,12 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		auto take_scores = [&](int key) { // when they are there
 			hold(s);
 			leave(keys);
-			if (key + HOPPER_KEYS >= end && lane == 0) barrier_arrive(&barriers.queries_empty);
+			if (key + HOPPER_KEYS >= end && lane == 0) barrier_arrive(&barriers.queries_empty[round & 1]);
 			soften(key);
 		};
 
 		const int begin = first_key(a, t, HOPPER_BOX);
-		const char *matrix = wait_full(keys);
-		barrier_wait(&barriers.queries_full, queried);
-		queried ^= 1;
-		take_turn();
-		wgmma_begin();
-		hopper_scores(s, queries, matrix);
-		give_turn();
+		const char *matrix;
 		wgmma_wait<0>();
 		take_scores(begin);
 		// The loop begins before the wait for the products with values, and the wait for keys is before it too: within one piece of code the compiler would put it before the weights are made.
@@ -200,7 +205,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 			take_turn();
 			hold(acc), hold(p);
 			wgmma_begin();
-			hopper_scores(s, queries, matrix);
+			hopper_scores(s, queries + (round & 1) * HOPPER_HALVES * HOPPER_QUERIES, matrix);
 			hopper_values(acc, p, wait_full(values)); // of the stage before
 			give_turn();
 			wgmma_wait<1>();
@@ -211,31 +216,34 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		wgmma_begin();
 		hopper_values(acc, p, matrix);
 		pair = wide_pair(++round);
-		const tile next = pair_tile(a, pair, pairs); // comes meanwhile
-		wgmma_wait<0>();
+		const tile next = pair_tile(a, pair, pairs);
+		begin_tile(pair < pairs); // goes on while the results are written
+		wgmma_wait<1>();
 		hold(acc);
 		leave(values);
 		put_rows(a, t, kv, first, acc, sum);
 		t = next;
 	}
+	wgmma_wait<0>();
+	hold(s);
 	if (half == 0) take_turn(); // the last one, which nobody needs
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const __grid_constant__ attention_hopper_args args) {
-	SHARED_MEMORY(memory); // (HOPPER_STAGES, keys and values, HOPPER_HALVES, HOPPER_KEYS, 64), from a multiple of 1,024 on, the queries (HOPPER_HALVES, 128, 64), and the barriers
-	char *ring = memory + (-shared_address(memory) & 1023), *queries = ring + 2 * HOPPER_STAGES * HOPPER_MATRIX;
-	hopper_barriers &barriers = *(hopper_barriers *)(queries + HOPPER_HALVES * HOPPER_QUERIES);
+	SHARED_MEMORY(memory); // (HOPPER_RING, HOPPER_HALVES, HOPPER_KEYS, 64), from a multiple of 1,024 on, queries (2, HOPPER_HALVES, 128, 64), and the barriers
+	char *ring = memory + (-shared_address(memory) & 1023), *queries = ring + HOPPER_RING * HOPPER_MATRIX;
+	hopper_barriers &barriers = *(hopper_barriers *)(queries + 2 * HOPPER_HALVES * HOPPER_QUERIES);
 	allow_next();
 	if (threadIdx.x == 0) prefetch_map(args.cache), prefetch_map(args.queries);
-	if (threadIdx.x < 2 * HOPPER_STAGES) {
+	if (threadIdx.x < HOPPER_RING) {
 		barrier_init(&barriers.full[threadIdx.x], 32);
 		barrier_init(&barriers.empty[threadIdx.x], 8); // a lane of each warp
 	}
-	if (threadIdx.x == 32) {
-		barrier_init(&barriers.queries_full, 32);
-		barrier_init(&barriers.queries_empty, 8);
-		barrier_init(&barriers.landed, 32);
+	if (threadIdx.x < 2) {
+		barrier_init(&barriers.queries_full[threadIdx.x], 32);
+		barrier_init(&barriers.queries_empty[threadIdx.x], 8);
 	}
+	if (threadIdx.x == 0) barrier_init(&barriers.landed, 32);
 	barrier_fence();
 	__syncthreads();
 	const int pairs = *args.a.wide_count * args.a.kv_heads;
