@@ -4,8 +4,10 @@
 
 #if defined(HOPPER) && (HEAD_SIZE == 64 || HEAD_SIZE == 128)
 
-#define HOPPER_KEYS 128 // of a stage of the ring
-#define HOPPER_RING 5                                // matrices: keys and values of a stage, then those of the next one
+#define HOPPER_KEYS 128                              // of a stage
+#define HOPPER_RING_KEYS 2                           // matrices: a stage's keys are read soon after they are there,
+#define HOPPER_RING_VALUES 3                         // its values a stage later
+#define HOPPER_RING (HOPPER_RING_KEYS + HOPPER_RING_VALUES)
 #define HOPPER_BOX 16                                // keys that are copied at a time: they lie in one block of the cache
 #define HOPPER_HALVES (HEAD_SIZE / 64)               // 64 columns each, in lines of 128 bytes
 #define HOPPER_HALF (HOPPER_KEYS * 128)              // bytes of 64 columns of a stage's keys
@@ -19,20 +21,20 @@ struct attention_hopper_args {
 	attention_args a;
 };
 
-// Barriers of the matrices of the ring, and of the queries of even and odd tiles: a matrix is there; a matrix is read.
+// Barriers of the matrices of the rings, those of keys and then those of values, and of the queries of even and odd tiles: a matrix is there; a matrix is read.
 struct hopper_barriers {
 	u64 full[HOPPER_RING], empty[HOPPER_RING], queries_full[2], queries_empty[2];
 	u64 landed; // what was copied of values that are then completed
 };
 
-// A matrix of the ring, and the parity of the round that it is in.
+// A matrix of one of the rings, and the parity of the round that it is in.
 struct hopper_place {
 	int matrix;
 	u32 parity;
 };
-DEVICE void advance(hopper_place &p, int matrices) {
-	p.matrix += matrices;
-	if (p.matrix >= HOPPER_RING) p.matrix -= HOPPER_RING, p.parity ^= 1;
+DEVICE hopper_place first_place(bool values) { return {values ? HOPPER_RING_KEYS : 0, 0}; }
+DEVICE void advance(hopper_place &p, bool values) {
+	if (++p.matrix == (values ? HOPPER_RING : HOPPER_RING_KEYS)) p.matrix = first_place(values).matrix, p.parity ^= 1;
 }
 
 // The tile of a pair, or the last one. Tiles and block tables are the step's, so that they can be read before the kernel before has ended.
@@ -44,7 +46,7 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 	constexpr int BOXES = HOPPER_KEYS / HOPPER_BOX, BOX_BYTES = HOPPER_BOX * 128, PARTS = HEAD_SIZE / 8;
 	const attention_args &a = args.a;
 	const int lane = threadIdx.x % 32, half = lane / BOXES, group = a.heads / a.kv_heads;
-	hopper_place place = {values, 0};
+	hopper_place place = first_place(values);
 	u32 landed = 0;
 	int round = 0, pair = wide_pair(0);
 	tile t = pair_tile(a, pair, pairs);
@@ -75,7 +77,7 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 				async_fence();
 				barrier_arrive(full);
 			}
-			advance(place, 2);
+			advance(place, values);
 			row = next;
 			if (values || key != begin) continue;
 			barrier_wait(&barriers.queries_empty[odd], turn ^ 1);
@@ -137,14 +139,13 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 	const int first = half * 64 + threadIdx.x % 128 / 32 * 16;      // of the warp's query rows
 	const int group = a.heads / a.kv_heads;
 	queries += half * 64 * 128;
-	hopper_place keys = {0, 0}, values = {1, 0};
+	hopper_place keys = first_place(false), values = first_place(true);
 	auto wait_full = [&](const hopper_place &p) {
 		barrier_wait(&barriers.full[p.matrix], p.parity);
 		return ring + p.matrix * HOPPER_MATRIX;
 	};
-	auto leave = [&](hopper_place &p) { // the warp has read the matrix
+	auto leave = [&](const hopper_place &p) { // the warp has read the matrix
 		if (lane == 0) barrier_arrive(&barriers.empty[p.matrix]);
-		advance(p, 2);
 	};
 	auto take_turn = [&] { meet(1 + half, 256); };
 	auto give_turn = [&] { come(2 - half, 256); };
@@ -182,6 +183,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		auto take_scores = [&](int key) { // when they are there
 			hold(s);
 			leave(keys);
+			advance(keys, false);
 			if (key + HOPPER_KEYS >= end && lane == 0) barrier_arrive(&barriers.queries_empty[round & 1]);
 			soften(key);
 		};
@@ -196,7 +198,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 			if (more) matrix = wait_full(keys);
 			wgmma_wait<0>();
 			hold(acc), hold(p);
-			if (key > begin) leave(values);
+			if (key > begin) leave(values), advance(values, true);
 			if (any_lane(correct[0] != 1.0f || correct[1] != 1.0f)) correct_sums(acc, correct);
 #pragma unroll
 			for (int k = 0; k < HOPPER_KEYS / 16; k++) pack_weights(s, k, p[k]);
@@ -221,6 +223,7 @@ DEVICE void hopper_attend(const attention_args &a, int pairs, const char *ring, 
 		wgmma_wait<1>();
 		hold(acc);
 		leave(values);
+		advance(values, true);
 		put_rows(a, t, kv, first, acc, sum);
 		t = next;
 	}
