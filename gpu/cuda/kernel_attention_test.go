@@ -13,6 +13,7 @@ import (
 type attentionCase struct {
 	heads, kvHeads, window, lists, blockSize int
 	wide                                     bool     // rows of many tokens go to the kernel for them
+	steep                                    bool     // scores differ by so much that the largest one is passed again and again
 	rows                                     [][2]int // keys in the cache before the step, and new tokens
 }
 
@@ -50,6 +51,7 @@ func (s *stand) wideAttentions() {
 		}
 	}
 	s.attention(attentionCase{heads: 5, kvHeads: 1, lists: 3, blockSize: 16, wide: true, rows: ends})
+	s.attention(attentionCase{heads: 4, kvHeads: 1, lists: 3, blockSize: 16, wide: true, steep: true, rows: [][2]int{{0, 1}, {600, 70}}})
 	if short() {
 		return
 	}
@@ -101,7 +103,7 @@ func (p *pages) at(row, key, kind, kv int) []uint16 {
 
 func (s *stand) attention(c attentionCase) {
 	s.t.Helper()
-	s.begin("%d heads of %d on %d, window %d, %d lists, blocks of %d, rows %v", c.heads, s.head, c.kvHeads, c.window, c.lists, c.blockSize, c.rows)
+	s.begin("%d heads of %d on %d, window %d, %d lists, blocks of %d, steep %v, rows %v", c.heads, s.head, c.kvHeads, c.window, c.lists, c.blockSize, c.steep, c.rows)
 	p := s.pages(&c)
 	step, tokens := &gpu.Step{}, 0
 	for i, r := range c.rows {
@@ -110,8 +112,12 @@ func (s *stand) attention(c attentionCase) {
 	}
 	all, group := c.heads+2*c.kvHeads, c.heads/c.kvHeads
 	qkv := blanks16(tokens * all * s.head) // only queries are read: keys and values are in the cache already
+	scale := 1.0
+	if c.steep {
+		scale = 16
+	}
 	for t := range tokens {
-		copy(qkv[t*all*s.head:], s.normal16(c.heads*s.head, 1))
+		copy(qkv[t*all*s.head:], s.normal16(c.heads*s.head, scale))
 	}
 	least := 0
 	if c.wide {
