@@ -51,6 +51,7 @@ DEVICE void hopper_copy(const attention_hopper_args &args, int pairs, bool value
 	int round = 0, pair = wide_pair(0);
 	tile t = pair_tile(a, pair, pairs);
 	after_previous();
+	async_fence_global(); // for what the kernels before wrote
 	while (pair < pairs) {
 		const int odd = round & 1, turn = round >> 1 & 1, next_pair = wide_pair(++round);
 		const tile next_tile = pair_tile(a, next_pair, pairs);
