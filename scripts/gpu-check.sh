@@ -176,7 +176,7 @@ report() {
 for stage in "$@"; do
   case $stage in
     door) run=(tests 'TestRandomBits|TestRepeats') ;;
-    kernels) run=(tests '^(TestKernelLimits|TestKernelTwins)$') ;;
+    kernels) run=(tests '^(TestKernelLimits|TestKernelPipelines|TestKernelTwins)$') ;;
     logits) run=(tests 'TestLogits|TestCase24') ;;
     graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages|TestAbort') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;

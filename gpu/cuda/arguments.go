@@ -34,6 +34,11 @@ type attentionArgs struct {
 	scale                                                                            float32
 }
 
+type attentionHopperArgs struct {
+	cache, queries tensorMap
+	attention      attentionArgs
+}
+
 type product struct {
 	in, squares, weights, bias, out, outSquares, norm, normed ptr
 	kind, n, k, splits, parts                                 int32

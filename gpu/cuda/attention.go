@@ -52,12 +52,12 @@ type wideKernel struct {
 	shared  int // dynamic shared memory of a block in bytes
 }
 
-// wideKernelFor is the kernel of wide tiles of a head size, on compute capability 9.0 or elsewhere: attention_hopper.cu, which has the queries there too and begins at a multiple of
-// 1,024 bytes, or attention_wide.cu. Each has a ring of three stages of keys and values.
+// wideKernelFor is the kernel of wide tiles of a head size, on compute capability 9.0 or elsewhere: attention_hopper.cu, whose stages have 128 keys, which has the queries and 128 bytes of barriers there too and begins at a multiple of
+// 1,024 bytes, or attention_wide.cu, whose stages have 64. Each has a ring of three stages of keys and values.
 func wideKernelFor(headDim int, hopper bool) wideKernel {
 	const stages = 3
 	if hopper {
-		return wideKernel{kernels.Hopper, 384, max(1024+(stages*2*128+128)*headDim*2, sharedMost/2+1024)}
+		return wideKernel{kernels.Hopper, 384, max(1024+(stages*2+1)*128*headDim*2+128, sharedMost/2+1024)}
 	}
 	return wideKernel{kernels.Wide, 256, stages * 2 * 64 * headDim * 2}
 }

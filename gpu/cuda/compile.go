@@ -20,12 +20,16 @@ type functions map[string]unsafe.Pointer
 
 // loadKernels compiles the kernels for a device, or reads what an earlier run compiled, and loads them.
 func (m *machine) loadKernels(d Device, l *Libraries, headSize int) (functions, error) {
-	options := []string{"--gpu-architecture=" + architecture(d), "--std=c++17", fmt.Sprintf("-DHEAD_SIZE=%d", headSize)}
-	image, err := cached(kernels.Source(), l.NVRTC, options)
+	image, err := cached(kernels.Source(), l.NVRTC, compileOptions(d, headSize))
 	if err != nil {
 		return nil, err
 	}
 	return m.load(image, kernels.NamesFor(headSize, d.hopper()))
+}
+
+// compileOptions are the compiler's for the kernels of a device and a head size.
+func compileOptions(d Device, headSize int) []string {
+	return []string{"--gpu-architecture=" + architecture(d), "--std=c++17", fmt.Sprintf("-DHEAD_SIZE=%d", headSize)}
 }
 
 // load brings machine code to the device and finds kernels in it.
@@ -70,7 +74,7 @@ func cached(source, compiler string, options []string) ([]byte, error) {
 	if ok {
 		return image, nil
 	}
-	image, err := compile(source, options)
+	image, _, err := compile(source, options)
 	if err == nil {
 		c.write(image)
 	}
@@ -80,8 +84,8 @@ func cached(source, compiler string, options []string) ([]byte, error) {
 // builtinMissing is NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.
 const builtinMissing = 7
 
-// compile makes machine code.
-func compile(source string, options []string) ([]byte, error) {
+// compile makes machine code; the second result is what the compiler says of it.
+func compile(source string, options []string) ([]byte, string, error) {
 	text, name := C.CString(source), C.CString("kernels.cu")
 	defer C.free(unsafe.Pointer(text))
 	defer C.free(unsafe.Pointer(name))
@@ -99,9 +103,13 @@ func compile(source string, options []string) ([]byte, error) {
 	var e *Error
 	switch {
 	case errors.As(err, &e) && e.Code == builtinMissing:
-		return nil, fmt.Errorf("cuda: compile the kernels: %w: libnvrtc-builtins, which belongs to NVRTC, is not beside it or has another version; reinstall both or name their folder in %s", err, LibraryDir)
+		return nil, "", fmt.Errorf("cuda: compile the kernels: %w: libnvrtc-builtins, which belongs to NVRTC, is not beside it or has another version; reinstall both or name their folder in %s", err, LibraryDir)
 	case err != nil:
-		return nil, fmt.Errorf("cuda: compile the kernels with %s: %w\n%s", strings.Join(options, " "), err, C.GoString(log))
+		return nil, "", fmt.Errorf("cuda: compile the kernels with %s: %w\n%s", strings.Join(options, " "), err, C.GoString(log))
 	}
-	return C.GoBytes(unsafe.Pointer(image), C.int(size)), nil
+	said := ""
+	if log != nil {
+		said = C.GoString(log)
+	}
+	return C.GoBytes(unsafe.Pointer(image), C.int(size)), said, nil
 }

@@ -35,6 +35,9 @@ func validate(cfg *gpu.Config) error {
 		return err
 	}
 	errs := []error{Check(cfg.Geometry)}
+	if tensorHeads(cfg.Geometry.HeadDim) && cfg.BlockSize%blockKeys != 0 {
+		errs = append(errs, fmt.Errorf("%w with %d tokens per block (--block-size) on the CUDA engine: head_dim %d needs a multiple of %d", gpu.ErrConfig, cfg.BlockSize, cfg.Geometry.HeadDim, blockKeys))
+	}
 	if cfg.TP != nil && cfg.TP.Size() > 1 {
 		errs = append(errs, fmt.Errorf("%w tensor parallel (--tp %d) on the CUDA engine: it uses one GPU; use --dp", gpu.ErrConfig, cfg.TP.Size()))
 	}

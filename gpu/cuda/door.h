@@ -11,6 +11,9 @@ typedef struct {
 	char bytes[16];
 } device_uuid;
 typedef struct {
+	_Alignas(64) char bytes[128];
+} tensor_map;
+typedef struct {
 	uint64_t data[8];
 } blas_algo;
 typedef struct {
@@ -25,6 +28,7 @@ typedef struct {
 	int id, pad;
 	union {
 		int flag;
+		unsigned size[3];
 		char bytes[64];
 	} value;
 } launch_attribute;
@@ -79,6 +83,7 @@ typedef struct {
 	X(cuGraphLaunch, 10000, (void *exec, void *stream)) \
 	X(cuGraphDestroy, 10000, (void *graph)) \
 	X(cuGraphExecDestroy, 10000, (void *exec)) \
+	X(cuTensorMapEncodeTiled, 12000, (tensor_map * map, int type, unsigned rank, device_ptr base, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill)) \
 	X(cuFuncSetAttribute, 9000, (void *function, int attribute, int value)) \
 	X(cuLaunchKernelEx, 11060, (const launch_config *config, void *function, void **params, void **extra))
 

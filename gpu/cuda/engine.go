@@ -46,6 +46,7 @@ type Engine struct {
 	gemms     map[gemmShape]C.int
 	programs  map[shape]*program
 	bodies    map[shape]commands // what was captured of programs that differ in their rows
+	attends   attentionMaps
 	info      gpu.Info
 	ceilings  *ceilings // nil before they were measured
 	timing    *timing   // nil but for diagnosis
@@ -120,6 +121,9 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	if err := e.makePool(); err != nil {
+		return err
+	}
+	if err := e.describeAttention(); err != nil {
 		return err
 	}
 	for i := range e.hostAt {

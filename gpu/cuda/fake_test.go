@@ -185,7 +185,7 @@ func TestEmulatedKernels(t *testing.T) {
 // Graphs and steps in flight, on the fake GPU with emulated kernels.
 func TestEmulatedGraphs(t *testing.T) {
 	dir := t.TempDir()
-	got := inFakeProcess(t, 32, []string{"-test.v", "-test.short", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats|TestOracleFolders|TestCeilings.*|TestTiming|TestProgress|TestStages)$"},
+	got := inFakeProcess(t, 32, []string{"-test.v", "-test.short", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats|TestOracleFolders|TestCeilings.*|TestTensorMap|TestTiming|TestProgress|TestStages)$"},
 		"FPM_REQUIRE_GPU=1", "FPM_ORACLE_DIR="+dir)
 	if !strings.Contains(got, "worst row") {
 		t.Errorf("nothing was run: %s", got)

@@ -32,7 +32,7 @@ func TestFaultingKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := compile(faultSource, []string{"--gpu-architecture=" + architecture(e.device)})
+	image, _, err := compile(faultSource, []string{"--gpu-architecture=" + architecture(e.device)})
 	if err != nil {
 		t.Fatal(err)
 	}

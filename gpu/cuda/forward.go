@@ -121,7 +121,7 @@ func (e *Engine) manyLayer(b *builder, i, tokens, rows int) {
 	e.keys(b, i, tokens)
 	e.attention(b, i, tokens)
 	if tokens != rows { // there may be rows with many tokens
-		e.attentionWide(b, i, tokens)
+		e.attentionWide(b, i, tokens, e.device.hopper())
 	}
 	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
 	e.norm(b, layerName(i, "norm of the MLP"), tokens, normArgs{y: buf.y, w: w.mlpNorm})
@@ -151,11 +151,17 @@ func (e *Engine) attention(b *builder, i, tokens int) {
 	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{e.layout.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), e.attentionArgs(i, tokens))
 }
 
-// attentionWide lists the attention of the wide tiles of a layer.
-func (e *Engine) attentionWide(b *builder, i, tokens int) {
-	if d := e.cfg.Geometry.HeadDim; tensorHeads(d) {
-		k := wideKernelFor(d, e.device.hopper())
-		sharedKernel(b, k.name, layerName(i, "attention of many tokens"), [3]int{e.device.Multiprocessors, 1, 1}, k.threads, k.shared, e.attentionArgs(i, tokens))
+// attentionWide lists the attention of the wide tiles of a layer, by the kernel of compute capability 9.0 or the one for all.
+func (e *Engine) attentionWide(b *builder, i, tokens int, hopper bool) {
+	d := e.cfg.Geometry.HeadDim
+	if !tensorHeads(d) {
+		return
+	}
+	k, grid, purpose, args := wideKernelFor(d, hopper), [3]int{e.device.Multiprocessors, 1, 1}, layerName(i, "attention of many tokens"), e.attentionArgs(i, tokens)
+	if hopper {
+		sharedKernel(b, k.name, purpose, grid, k.threads, k.shared, attentionHopperArgs{e.attends.caches[i], e.attends.queries, args})
+	} else {
+		sharedKernel(b, k.name, purpose, grid, k.threads, k.shared, args)
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"math"
 
 	"github.com/fpmrun/fpmrun/gpu"
-	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
 
 // attentionCase is a step's attention in one layer.
 type attentionCase struct {
 	heads, kvHeads, window, lists, blockSize int
 	wide                                     bool     // rows of many tokens go to the kernel for them
+	steep                                    bool     // scores differ by so much that the largest one is passed again and again
 	rows                                     [][2]int // keys in the cache before the step, and new tokens
 }
 
@@ -33,15 +33,7 @@ func (s *stand) attentions() {
 	if !tensorHeads(s.head) {
 		return
 	}
-	many := [][2]int{{0, 150}, {70, 60}, {33, 1}, {500, 9}}
-	for _, groups := range [][2]int{{4, 2}, {7, 1}, {2, 2}} {
-		for _, window := range []int{0, 50} {
-			s.attention(attentionCase{heads: groups[0], kvHeads: groups[1], window: window, lists: 3, blockSize: 32, wide: true, rows: many})
-		}
-	}
-	if !short() {
-		s.attention(attentionCase{heads: 8, kvHeads: 2, lists: 33, blockSize: 16, wide: true, rows: [][2]int{{0, 600}, {1500, 100}, {3000, 1}}})
-	}
+	s.wideAttentions()
 }
 
 // pages is a paged cache; all of it that no sequence has is blank, and so is block 0.
@@ -86,7 +78,7 @@ func (p *pages) at(row, key, kind, kv int) []uint16 {
 
 func (s *stand) attention(c attentionCase) {
 	s.t.Helper()
-	s.begin("%d heads of %d on %d, window %d, %d lists, blocks of %d, rows %v", c.heads, s.head, c.kvHeads, c.window, c.lists, c.blockSize, c.rows)
+	s.begin("%d heads of %d on %d, window %d, %d lists, blocks of %d, steep %v, rows %v", c.heads, s.head, c.kvHeads, c.window, c.lists, c.blockSize, c.steep, c.rows)
 	p := s.pages(&c)
 	step, tokens := &gpu.Step{}, 0
 	for i, r := range c.rows {
@@ -95,8 +87,12 @@ func (s *stand) attention(c attentionCase) {
 	}
 	all, group := c.heads+2*c.kvHeads, c.heads/c.kvHeads
 	qkv := blanks16(tokens * all * s.head) // only queries are read: keys and values are in the cache already
+	scale := 1.0
+	if c.steep {
+		scale = 16
+	}
 	for t := range tokens {
-		copy(qkv[t*all*s.head:], s.normal16(c.heads*s.head, 1))
+		copy(qkv[t*all*s.head:], s.normal16(c.heads*s.head, scale))
 	}
 	least := 0
 	if c.wide {
@@ -141,21 +137,9 @@ func (s *stand) attention(c attentionCase) {
 		launch(s, "attention", [3]int{c.lists, c.kvHeads, 1}, attentionThreads, attentionShared(s.head), args)
 		s.zero("arrived", counts())
 		if c.wide {
-			launch(s, k.name, [3]int{5, 1, 1}, k.threads, k.shared, args)
+			s.attendWide(k, &c, len(p.values)/s.head, tokens, args)
 		}
 		s.compare("out", values16(read()), want)
-	}
-}
-
-// wideKernels are those that the device has for the wide tiles of a case, or one without a name.
-func (s *stand) wideKernels(c *attentionCase) []wideKernel {
-	switch _, hopper := s.functions[kernels.Hopper]; {
-	case !c.wide:
-		return make([]wideKernel, 1)
-	case hopper:
-		return []wideKernel{wideKernelFor(s.head, false), wideKernelFor(s.head, true)}
-	default:
-		return []wideKernel{wideKernelFor(s.head, false)}
 	}
 }
 

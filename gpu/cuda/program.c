@@ -18,11 +18,15 @@ enum {
 	OPERATION_T = 1,
 	PREFERENCE_WORKSPACE = 1,
 	CAPTURE_RELAXED = 2,
+	CLUSTER_DIMENSION = 4,
 	PROGRAMMATIC_SERIALIZATION = 6,
 	BLOCK_SHARED = 97,
 	FUNCTION_SHARED = 1,
 	DYNAMIC_SHARED = 8,
 	SHARED_CARVEOUT = 9,
+	TENSOR_BFLOAT16 = 9,
+	SWIZZLE_128 = 3,
+	PROMOTE_TO_256 = 3,
 	JIT_ERROR_LOG = 5,
 	JIT_ERROR_LOG_SIZE = 6,
 };
@@ -153,6 +157,15 @@ failure find_function(machine *m, void **function, void *module, const char *nam
 	return no_failure;
 }
 
+failure encode_tensor(machine *m, char *map, unsigned rank, device_ptr base, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box) {
+	ENTER;
+	static const uint32_t steps[5] = {1, 1, 1, 1, 1};
+	tensor_map aligned; /* as the driver wants it */
+	DRIVER_CALL(cuTensorMapEncodeTiled, &aligned, TENSOR_BFLOAT16, rank, base, sizes, strides, box, steps, 0, SWIZZLE_128, PROMOTE_TO_256, 0);
+	memcpy(map, aligned.bytes, sizeof aligned.bytes);
+	return no_failure;
+}
+
 failure ask_algorithms(machine *m, const gemm_plan *p, blas_result *results, int most, int *found) {
 	void *preference = 0;
 	BLAS_CALL(cublasLtMatmulPreferenceCreate, &preference);
@@ -199,8 +212,11 @@ static failure launch(machine *m, const command *commands, int count, int *at, i
 			DRIVER_CALL(cuGraphLaunch, c->function, m->stream);
 		} else if (c->kind == KERNEL) {
 			void *params[] = {(void *)c->args};
-			launch_attribute early = {.id = PROGRAMMATIC_SERIALIZATION, .value.flag = 1};
-			launch_config config = {{c->grid[0], c->grid[1], c->grid[2]}, {c->block, 1, 1}, c->shared, m->stream, &early, c->early};
+			launch_attribute attributes[2];
+			unsigned count = 0;
+			if (c->early) attributes[count++] = (launch_attribute){.id = PROGRAMMATIC_SERIALIZATION, .value.flag = 1};
+			if (c->cluster > 1) attributes[count++] = (launch_attribute){.id = CLUSTER_DIMENSION, .value.size = {c->cluster, 1, 1}};
+			launch_config config = {{c->grid[0], c->grid[1], c->grid[2]}, {c->block, 1, 1}, c->shared, m->stream, attributes, count};
 			DRIVER_CALL(cuLaunchKernelEx, &config, c->function, params, 0);
 		} else {
 			const gemm_plan *p = &m->plans[c->plan];

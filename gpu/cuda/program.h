@@ -4,7 +4,7 @@
 
 #include "door.h"
 
-#define ARGS_SIZE 512
+#define ARGS_SIZE 2048
 
 typedef enum { KERNEL = 1, GEMM = 2, GRAPH = 3 } command_kind;
 
@@ -22,6 +22,7 @@ typedef struct {
 	/* of a kernel; of a graph, the executable one */
 	void *function;
 	unsigned grid[3], block, shared;
+	unsigned cluster; /* blocks that run at the same time, neighbours in x; 0 or 1: each by itself */
 	int early; /* may start before the command before it has ended: it waits itself where it must */
 	char args[ARGS_SIZE];
 	/* of a matrix product */
@@ -68,6 +69,10 @@ failure compile(const char *source, const char *name, const char **options, int 
 failure load_module(machine *m, void **module, const void *image, char *log, size_t size);
 /* The function may use all shared memory that a block can have. */
 failure find_function(machine *m, void **function, void *module, const char *name);
+
+/* Describes a tensor of bfloat16 in device memory to the copy engine: sizes, strides in bytes of all dimensions but the first, and the box that one
+ * copy brings, its first dimension in lines with the 128-byte swizzle (see matrix in hopper.h). What lies outside of the tensor reads as 0. */
+failure encode_tensor(machine *m, char *map, unsigned rank, device_ptr base, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box);
 
 /* Asks cuBLASLt for the product's algorithm; type of out is 0 for float32 and 14 for bfloat16. */
 failure plan_gemm(machine *m, uint64_t tokens, uint64_t n, uint64_t k, int out_type, device_ptr bias, int *plan);

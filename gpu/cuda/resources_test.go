@@ -41,6 +41,26 @@ func TestKernelLimits(t *testing.T) {
 	}
 }
 
+// The compiler lets the products of warp groups overlap with what comes between: where it cannot, each waits for the one before, and its log says that they are serialized.
+func TestKernelPipelines(t *testing.T) {
+	needGPU(t)
+	devices, err := Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, head := range []int{64, 128} {
+		_, log, err := compile(kernels.Source(), append(compileOptions(devices[0], head), "--ptxas-options=-v"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(log) {
+			if strings.Contains(line, "serialized") {
+				t.Errorf("head %d: %s", head, line)
+			}
+		}
+	}
+}
+
 // The test reads every kernel; with a compiler that spills it fails. The figures are the fake driver's.
 func TestEmulatedLimits(t *testing.T) {
 	const test = "^TestKernelLimits$/^head_128$"

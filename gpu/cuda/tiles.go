@@ -11,6 +11,7 @@ const (
 	wideRows         = 128 // query rows of a wide tile
 	tileRows         = 16  // query rows of a tile: new tokens times query heads of a KV head
 	attentionThreads = 128
+	blockKeys        = 16  // keys that lie in one block where the tensor cores attend: block sizes are multiples of it
 	keyStep          = 64  // keys that a block takes at a time
 	pieceMin         = 128 // keys of an item whose tile has several, but the last
 	itemCost         = 32  // what an item costs beside its keys, in keys

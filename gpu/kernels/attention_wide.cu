@@ -17,14 +17,16 @@ DEVICE int first_key(const attention_args &a, const tile &t, int step) { return 
 
 // The scores of eight keys are as mma's results, those of the keys that a row does not see minus infinity.
 template <int EIGHTS> DEVICE void hide(float (&s)[EIGHTS][4], int key, const int (&lowest)[2], const int (&highest)[2]) {
-	const int t4 = threadIdx.x % 4;
+	key += threadIdx.x % 4 * 2;
 #pragma unroll
-	for (int n = 0; n < EIGHTS; n++)
+	for (int h = 0; h < 2; h++) {
+		const int low = lowest[h] - key, high = highest[h] - key;
 #pragma unroll
-		for (int e = 0; e < 4; e++) {
-			const int at = key + n * 8 + 2 * t4 + e % 2;
-			if (at < lowest[e / 2] || at > highest[e / 2]) s[n][e] = NEGATIVE_INFINITY;
-		}
+		for (int n = 0; n < EIGHTS; n++)
+#pragma unroll
+			for (int e = 0; e < 2; e++)
+				if (n * 8 + e < low || n * 8 + e > high) s[n][2 * h + e] = NEGATIVE_INFINITY;
+	}
 }
 
 // Makes weights of scores: 2 to the power of what they are above the largest one so far. top and sum are of row g and g + 8; what was summed before has to be
@@ -61,16 +63,36 @@ DEVICE void correct_sums(float (&acc)[HEAD_SIZE / 8][4], const float (&correct)[
 	for (int d = 0; d < HEAD_SIZE / 8; d++) acc[d][0] *= correct[0], acc[d][1] *= correct[0], acc[d][2] *= correct[1], acc[d][3] *= correct[1];
 }
 
-// Writes what a warp has of query rows first to first + 15 of a tile.
+// Four neighbouring lanes have four words each: lane i gets word i of each of them, in their order.
+DEVICE void four_swap(u32 (&w)[4]) {
+#pragma unroll
+	for (int m = 1; m < 4; m *= 2)
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			if (i & m) continue;
+			const bool high = threadIdx.x & m;
+			const u32 other = (u32)lane_xor((int)(high ? w[i] : w[i | m]), m);
+			if (high) w[i] = other;
+			else w[i | m] = other;
+		}
+}
+
+// Writes what a warp has of query rows first to first + 15 of a tile, 16 bytes at a time.
 DEVICE void put_rows(const attention_args &a, const tile &t, int kv, int first, const float (&acc)[HEAD_SIZE / 8][4], const float (&sum)[2]) {
 #pragma unroll
 	for (int h = 0; h < 2; h++) {
 		const float scale = 1.0f / four_sum(sum[h]);
 		const int r = first + threadIdx.x % 32 / 4 + 8 * h;
-		if (r >= t.tokens * (a.heads / a.kv_heads)) continue;
-		u32 *to = (u32 *)(a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE) + threadIdx.x % 4;
+		const bool own = r < t.tokens * (a.heads / a.kv_heads);
+		uint4 *to = (uint4 *)(a.out + query_row(a, t, kv, own ? r : 0, a.heads) * HEAD_SIZE) + threadIdx.x % 4;
 #pragma unroll
-		for (int d = 0; d < HEAD_SIZE / 8; d++) to[d * 4] = pack(acc[d][2 * h] * scale, acc[d][2 * h + 1] * scale);
+		for (int d = 0; d < HEAD_SIZE / 8; d += 4) {
+			u32 w[4];
+#pragma unroll
+			for (int i = 0; i < 4; i++) w[i] = pack(acc[d + i][2 * h] * scale, acc[d + i][2 * h + 1] * scale);
+			four_swap(w);
+			if (own) to[d] = uint4{w[0], w[1], w[2], w[3]};
+		}
 	}
 }
 

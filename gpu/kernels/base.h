@@ -67,6 +67,13 @@ DEVICE float lane_get(float v, int lane) {
 	return r;
 }
 
+// Says on all lanes whether it is so on any.
+DEVICE bool any_lane(bool is) {
+	u32 r;
+	asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %1, 0;\nvote.sync.any.pred p, p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(r) : "r"((u32)is));
+	return r;
+}
+
 // Two values as bfloat16 in one word.
 DEVICE u32 pack(float low, float high) {
 	u32 r;
@@ -104,8 +111,9 @@ DEVICE void copy_async(void *to, const void *from, bool valid) {
 DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> DEVICE void wait_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
-// A barrier of so many threads of a block, by its number from 1.
+// A barrier of so many threads of a block, by its number from 1; come counts at it and goes on.
 DEVICE void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+DEVICE void come(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
 // A barrier in shared memory for so many arrivals a phase; phases begin at 0 (PTX ISA 8, "mbarrier"). What was done before an arrival is seen by those that waited for its phase.
 DEVICE void barrier_init(u64 *barrier, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory"); }

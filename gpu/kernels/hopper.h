@@ -1,6 +1,6 @@
 // What compute capability 9.0 alone has: products of warp groups (four warps: 128 threads, the first one a multiple of 128) whose operands lie in shared memory,
-// and registers that warp groups hand over to each other (PTX ISA 8, "asynchronous warpgroup level matrix
-// instructions", "setmaxnreg").
+// registers that warp groups hand over to each other, copies of boxes of tensors, and clusters of blocks that reach each other's shared memory (PTX ISA 8, "asynchronous warpgroup level matrix
+// instructions", "setmaxnreg", "cp.async.bulk.tensor", "mapa").
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(HOST_PRIMITIVES)
 #define HOPPER
@@ -14,6 +14,11 @@ DEVICE u64 matrix(const void *first, int more_rows = 16) {
 }
 // A described matrix that begins so many bytes later.
 DEVICE u64 later(u64 matrix, int bytes) { return matrix + (u64)(bytes >> 4); }
+
+// A tensor in global memory as the host described it, a part of a kernel's arguments, which are a __grid_constant__.
+struct alignas(64) tensor_map {
+	char bytes[128];
+};
 
 #ifndef HOST_PRIMITIVES
 // wgmma adds a(64, 16) b(16, N), bfloat16, to d(64, N) in float32, or sets d to it where add is false. Warp w of the group has rows 16 w to 16 w + 15 of d, and d[i] of a lane is as mma's of
@@ -66,5 +71,48 @@ DEVICE void async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "m
 // The registers that each thread of this warp group has from here on: fewer, given to the block; or more, as soon as they are there. A multiple of 8.
 template <int REGISTERS> DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
 template <int REGISTERS> DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
+
+// Begins to copy the box at these coordinates, the fastest first, to a multiple of 1,024 bytes in shared memory; its bytes count at the barrier when they are there. One thread does it for all.
+#define BOX(DIMENSIONS, COORDINATES, BARRIER) "cp.async.bulk.tensor." DIMENSIONS "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" COORDINATES "}], [" BARRIER "];"
+DEVICE void copy_box(void *to, const tensor_map &map, u64 *barrier, int x, int y) {
+	asm volatile(BOX("2", "%2, %3", "%4") ::"r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier)) : "memory");
+}
+DEVICE void copy_box(void *to, const tensor_map &map, u64 *barrier, int x, int y, int z) {
+	asm volatile(BOX("3", "%2, %3, %4", "%5") ::"r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)) : "memory");
+}
+DEVICE void copy_box(void *to, const tensor_map &map, u64 *barrier, int x, int y, int z, int u) {
+	asm volatile(BOX("4", "%2, %3, %4, %5", "%6") ::"r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(u), "r"(shared_address(barrier)) : "memory");
+}
+DEVICE void copy_box(void *to, const tensor_map &map, u64 *barrier, int x, int y, int z, int u, int v) {
+	asm volatile(BOX("5", "%2, %3, %4, %5, %6", "%7") ::"r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v), "r"(shared_address(barrier)) : "memory");
+}
+// The same to the same place of each block of the cluster whose bit is set, where the bytes count at that block's barrier.
+DEVICE void copy_box_to(int blocks, void *to, const tensor_map &map, u64 *barrier, int x, int y) {
+	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(to)), "l"(&map), "r"(x),
+				 "r"(y), "r"(shared_address(barrier)), "h"((short)blocks)
+				 : "memory");
+}
+DEVICE void prefetch_map(const tensor_map &map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
+// Arrives, and lets the phase last until so many bytes of boxes more have come.
+DEVICE void barrier_expect(u64 *barrier, int bytes) {
+	asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+// Barriers that this thread initialised are seen by copies, and by the cluster, that begin after a barrier from here.
+DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// What this thread wrote to global memory, or knows to be written, is seen by copies of boxes that begin after it, or after a barrier from here.
+DEVICE void async_fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+// The place of this block in its cluster; all threads of the cluster meet; an arrival at another block's barrier.
+DEVICE int cluster_rank() {
+	int r;
+	asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+	return r;
+}
+DEVICE void cluster_meet() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+DEVICE void barrier_arrive_at(int rank, u64 *barrier) {
+	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}
 #endif
 #endif

@@ -41,7 +41,7 @@ struct index3 {
 	unsigned x, y, z;
 };
 
-enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, AT_GRID, ENDED };
+enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, AT_GRID, AT_CLUSTER, ENDED };
 
 struct copy {
 	char *to;
@@ -81,9 +81,19 @@ struct lanes {
 	} brought[32];
 };
 
+// A copy of a box that has not come yet.
+struct box_copy {
+	char *to; // in this block's shared memory
+	std::vector<char> bytes;
+	void *barrier;
+};
+
 // A block that is alive.
 struct block {
 	index3 index;
+	size_t number;  // of those that are alive at once
+	bool met;       // all its threads that are left wait for the cluster
+	std::deque<box_copy> boxes;
 	char *shared;
 	fiber fibers[1024];
 	lanes warps[32];
@@ -92,11 +102,13 @@ struct block {
 	} meetings[16]; // barriers with a number: threads that came, and how often they were complete
 };
 
-static block *own; // the block that runs
+static std::deque<block> blocks; // kept for later launches
+static block *own;               // the block that runs
 static fiber *running;
 static jmp_buf scheduler;
 static index3 blockIdx, blockDim, gridDim;
 static unsigned shared_size;              // that the launch gives, in bytes
+static unsigned cluster_size;             // blocks of a cluster
 static void (*kernel_body)(const void *args);
 static const void *kernel_args;
 #define threadIdx (running->thread)
@@ -112,6 +124,11 @@ static inline void meet(int barrier, int threads) {
 	running->barrier = barrier, running->round = m.round;
 	if (++m.came == threads) m.came = 0, m.round++;
 	if (m.round == running->round) wait_in(AT_MEETING);
+}
+
+static inline void come(int barrier, int threads) {
+	auto &m = own->meetings[barrier];
+	if (++m.came == threads) m.came = 0, m.round++;
 }
 
 static inline uint32_t exchange(uint32_t v, int from) {
@@ -142,11 +159,24 @@ static bool release(unsigned begin, unsigned end, fiber_state state, bool *moved
 }
 
 static inline bool phase_over(const void *barrier, uint32_t parity);
+static inline void phase_bytes(void *barrier, int bytes);
+
+static inline block *cluster_block(int rank) { return &blocks[own->number / cluster_size * cluster_size + rank]; }
+
+// A box comes.
+static inline void deliver(block *b) {
+	box_copy &c = b->boxes.front();
+	memcpy(c.to, c.bytes.data(), c.bytes.size());
+	phase_bytes(c.barrier, -(int)c.bytes.size());
+	b->boxes.pop_front();
+}
 
 static void begin_block(block *b, index3 index) {
 	const size_t size = 64 << 10;
 	if (!b->shared && posix_memalign((void **)&b->shared, 1024, SHARED_SIZE)) exit(70);
 	b->index = index;
+	b->met = false;
+	b->boxes.clear();
 	for (unsigned i = 0; i < blockDim.x; i++) {
 		fiber *f = &b->fibers[i];
 		if (!f->stack) f->stack = (char *)malloc(size);
@@ -191,6 +221,9 @@ static bool run_block(block *b, bool *progress) {
 			if (f.state == AT_PHASE && phase_over(f.phases, f.parity)) f.state = READY, moved = true;
 			grid = grid || f.state == AT_GRID;
 		}
+		bool cluster = false;
+		for (unsigned i = 0; i < blockDim.x; i++) cluster = cluster || own->fibers[i].state == AT_CLUSTER;
+		if (!moved && !own->boxes.empty()) deliver(own), moved = true; // as late as may be
 		*progress = *progress || moved;
 		if (!release(0, blockDim.x, AT_BARRIER, &moved)) {
 			for (auto &m : own->meetings)
@@ -198,19 +231,24 @@ static bool run_block(block *b, bool *progress) {
 			return true;
 		}
 		if (moved) continue;
-		if (grid) return false;
+		bool all = cluster;
+		for (unsigned i = 0; i < blockDim.x; i++) all = all && (own->fibers[i].state == AT_CLUSTER || own->fibers[i].state == ENDED);
+		if (all && !own->met) own->met = *progress = true;
+		bool phase = false; // another block of the cluster may end it
+		for (unsigned i = 0; cluster_size > 1 && i < blockDim.x; i++) phase = phase || own->fibers[i].state == AT_PHASE;
+		if (grid || cluster || phase) return false;
 		fprintf(stderr, "emulated kernel: threads of block %u, %u wait in different places\n", blockIdx.x, blockIdx.y);
 		exit(70);
 	}
 }
 
 // Runs a kernel; together: all blocks are alive at once, else one at a time.
-static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared, bool together) {
-	static std::deque<block> blocks; // kept for later launches
+static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared, bool together, unsigned cluster) {
 	kernel_body = body;
 	kernel_args = args;
 	gridDim = grid;
 	shared_size = shared;
+	cluster_size = cluster;
 	blockDim = index3{threads, 1, 1};
 	std::vector<block *> alive;
 	for (unsigned z = 0; z < grid.z; z++)
@@ -219,6 +257,7 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 				if (blocks.size() <= alive.size()) blocks.emplace_back();
 				block *b = &blocks[alive.size()];
 				begin_block(b, index3{x, y, z});
+				b->number = alive.size();
 				bool progress = false;
 				if (together) alive.push_back(b);
 				else if (!run_block(b, &progress)) fprintf(stderr, "emulated kernel: a block waits for the grid\n"), exit(70);
@@ -227,6 +266,15 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 		bool progress = false;
 		for (size_t i = alive.size(); i-- > 0;) // the last one first
 			if (run_block(alive[i], &progress)) alive.erase(alive.begin() + i), progress = true;
+		for (size_t i = 0; i + cluster <= blocks.size(); i += cluster) { // clusters that have met
+			bool all = true;
+			for (size_t j = i; j < i + cluster; j++) all = all && blocks[j].met;
+			for (size_t j = i; all && j < i + cluster; j++) {
+				blocks[j].met = false, progress = true;
+				for (unsigned f = 0; f < threads; f++)
+					if (blocks[j].fibers[f].state == AT_CLUSTER) blocks[j].fibers[f].state = READY;
+			}
+		}
 		if (!progress) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
 	}
 }
@@ -256,6 +304,15 @@ static inline float lane_xor(float v, int mask) { return as_float(exchange(as_bi
 static inline int lane_xor(int v, int mask) { return (int)exchange((uint32_t)v, own_lane() ^ mask); }
 static inline int lane_get(int v, int lane) { return (int)exchange((uint32_t)v, lane); }
 static inline float lane_get(float v, int lane) { return as_float(exchange(as_bits(v), lane)); }
+static inline bool any_lane(bool is) {
+	lanes &warp = own->warps[threadIdx.x / 32];
+	warp.given[own_lane()] = is;
+	wait_in(AT_WARP);
+	bool any = false;
+	for (uint32_t given : warp.given) any = any || given;
+	wait_in(AT_WARP);
+	return any;
+}
 static inline void warp_fence() { wait_in(AT_WARP); }
 static inline void device_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void system_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
@@ -319,14 +376,24 @@ static inline void load_matrices_transposed(uint32_t (&r)[4], const void *row) {
 // A barrier in shared memory, in its 64 bits.
 struct phases {
 	uint16_t arrivals, missing;
-	uint32_t phase;
+	int32_t bytes : 31; // that are still to come
+	uint32_t odd : 1;   // the phase
 };
-static inline void barrier_init(unsigned long long *at, int arrivals) { *(phases *)at = phases{(uint16_t)arrivals, (uint16_t)arrivals, 0}; }
+static inline void barrier_init(unsigned long long *at, int arrivals) { *(phases *)at = phases{(uint16_t)arrivals, (uint16_t)arrivals, 0, 0}; }
+static inline void end_phase(phases *b) {
+	if (b->missing == 0 && b->bytes == 0) b->missing = b->arrivals, b->odd ^= 1;
+}
 static inline void barrier_arrive(unsigned long long *at) {
 	phases *b = (phases *)at;
-	if (--b->missing == 0) b->missing = b->arrivals, b->phase++;
+	if (b->missing-- == 0) fprintf(stderr, "emulated kernel: an arrival too much at a barrier\n"), exit(70);
+	end_phase(b);
 }
-static inline bool phase_over(const void *at, uint32_t parity) { return (((const struct phases *)at)->phase & 1) != parity; }
+static inline void phase_bytes(void *at, int bytes) {
+	phases *b = (phases *)at;
+	b->bytes += bytes;
+	if (bytes < 0) end_phase(b);
+}
+static inline bool phase_over(const void *at, uint32_t parity) { return ((const struct phases *)at)->odd != parity; }
 static inline void barrier_wait(unsigned long long *at, uint32_t parity) {
 	running->phases = at, running->parity = parity;
 	if (!phase_over(at, parity)) wait_in(AT_PHASE);

@@ -51,7 +51,7 @@ static const struct {
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
 #if HEAD_SIZE == 64 || HEAD_SIZE == 128
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
-	{"attention_hopper", [](const void *args) { attention_hopper(*(const attention_args *)args); }},
+	KERNEL(attention_hopper),
 #endif
 	{"chain_8", [](const void *args) { chain_8(*(const chain_args *)args); }, true},
 	{"chain_16", [](const void *args) { chain_16(*(const chain_args *)args); }, true},
@@ -144,30 +144,55 @@ int cuModuleLoadDataEx(void **m, const void *i, unsigned n, int *o, void **v) { 
 int cuModuleUnload(void *m) { return m == 0; }
 int cuModuleGetFunction(void **f, void *m, const char *name) { ON_CONTEXT; return *f = strdup(name), m == 0; }
 int cuFuncSetAttribute(void *f, int a, int v) { ON_CONTEXT; return !f || (a != 8 && a != 9) || !v; }
+/* What the driver's documentation asks of a tensor, where this engine could miss it. */
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, uint64_t base, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
+	if ((uint64_t)map % 64 || type != 9 || rank < 2 || rank > 5 || base % 16 || interleave || swizzle != 3 || promotion < 0 || promotion > 3 || fill || box[0] * 2 > 128 || box[0] % 8) return 1;
+	fake_tensor t = {TENSOR_MAGIC, base};
+	t.rank = rank;
+	for (unsigned d = 0; d < rank; d++) {
+		if (!sizes[d] || sizes[d] > 1ull << 32 || !box[d] || box[d] > 256 || steps[d] != 1 || (d && (strides[d - 1] % 16 || strides[d - 1] >= 1ull << 40))) return 1;
+		t.sizes[d] = sizes[d], t.box[d] = box[d];
+		if (d) t.strides[d - 1] = strides[d - 1];
+	}
+	memcpy(map, &t, sizeof t);
+	return 0;
+}
 int cuFuncGetAttribute(int *v, int a, void *f) {
 	const char *spills = getenv("FAKE_SPILLS");
 	*v = a == 3 ? (spills && f && !strcmp((char *)f, spills) ? 8 : 0) : a == 4 ? 40 : 0; /* bytes of local memory; registers; bytes of shared memory */
 	return !a || !f;
 }
+#define ARGS_SIZE 2048
+struct launch_attribute {
+	int id, pad;
+	unsigned value[16];
+};
 struct launch_config {
 	unsigned grid[3], block[3], shared;
 	void *stream;
-	const struct {
-		int id, pad, value;
-	} *attributes;
+	const launch_attribute *attributes;
 	unsigned count;
 };
 int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	ON_CONTEXT;
 	if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[1] > 65535 || c->grid[2] > 65535 || c->block[0] < 1 || c->block[0] > 1024 || c->block[1] != 1 || c->block[2] != 1 ||
-		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 1 || (c->count && (c->attributes->id != 6 || c->attributes->value != 1))) return 1;
+		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 2) return 1;
+	unsigned cluster = 1;
+	for (unsigned i = 0; i < c->count; i++) {
+		const unsigned *v = c->attributes[i].value;
+		if (c->attributes[i].id == 4 && v[0] > 0 && v[0] <= 8 && v[1] == 1 && v[2] == 1) cluster = v[0];
+		else if (c->attributes[i].id != 6 || v[0] != 1) return 1;
+	}
+	if (c->grid[0] % cluster) return 1;
 	if (capturing) { // arguments are copied at the launch
-		std::string args((char *)params[0], 512);
+		std::string args((char *)params[0], ARGS_SIZE);
 		launch_config later = *c;
-		later.count = 0;
+		std::vector<launch_attribute> attributes(c->attributes, c->attributes + c->count);
 		capturing->push_back([=] {
 			void *copies[] = {(void *)args.data()};
-			return cuLaunchKernelEx(&later, f, copies, x);
+			launch_config now = later;
+			now.attributes = attributes.data();
+			return cuLaunchKernelEx(&now, f, copies, x);
 		});
 		return 0;
 	}
@@ -182,7 +207,10 @@ int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
 		if (!strcmp(emulated[i].name, (char *)f)) {
 			if (emulated[i].together && c->grid[0] > MULTIPROCESSORS) die("blocks that may wait for each other are more than the multiprocessors");
-			return run_grid(emulated[i].body, params[0], index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together), 0;
+			if (cluster > 1 && !emulated[i].together) die("blocks of a cluster run at the same time");
+			alignas(64) char args[ARGS_SIZE];
+			memcpy(args, params[0], ARGS_SIZE);
+			return run_grid(emulated[i].body, args, index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together, cluster), 0;
 		}
 	return 500; /* not found */
 }
@@ -196,7 +224,7 @@ static const struct {
 	F(cuInit), F(cuDriverGetVersion), F(cuGetErrorName), F(cuGetErrorString), F(cuDeviceGetCount), F(cuDeviceGet), F(cuDeviceGetName), F(cuDeviceGetUuid),
 	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
 	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
-	F(cuStreamDestroy), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuFuncSetAttribute), F(cuLaunchKernelEx),
+	F(cuStreamDestroy), F(cuTensorMapEncodeTiled), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuFuncSetAttribute), F(cuLaunchKernelEx),
 	F(cuStreamBeginCapture), F(cuStreamEndCapture), F(cuGraphInstantiateWithFlags), F(cuGraphUpload), F(cuGraphLaunch), F(cuGraphDestroy), F(cuGraphExecDestroy),
 };
 int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status) {
