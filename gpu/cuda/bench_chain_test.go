@@ -35,7 +35,7 @@ func BenchmarkChain(b *testing.B) {
 			b.Fatal(err)
 		}
 		run := func(name string, p fewPlan) {
-			b.Run(fmt.Sprintf("%d/%s,_ring_of_%d,_splits_%v", tokens, name, p.ring, p.splits), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%d/%s, ring of %d, splits %v", tokens, name, p.ring, p.splits), func(b *testing.B) {
 				list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
 				last := len(e.weights.layers) - 1
 				for i := range last {
@@ -45,15 +45,18 @@ func BenchmarkChain(b *testing.B) {
 				b.ReportMetric(float64(benchGraph(b, e, list.commands).Nanoseconds())/1e3/float64(last), "us/chain")
 			})
 		}
-		run("planned", planFew(products, tokens, multiprocessors))
-		for _, others := range []int{1, 2, 4} {
-			for _, down := range []int{1, 2, 4, 8} {
+		run("planned", planFew(products, tokens, e.device.few()))
+		run("in shared memory", planFew(products, tokens, fewDevice{multiprocessors, false}))
+		for _, others := range []int{1, 2} {
+			for _, down := range []int{1, 2, 4, 6, 8} {
 				splits := []int{others, others, down, others}
-				count := 0
+				if e.device.hopper() && fewFits(tokens, heldRing, products[2].columns(down)) {
+					run("in registers", newFewPlan(products, splits, tokens, heldRing, multiprocessors))
+				}
 				for _, ring := range fewRings {
-					if p := newFewPlan(products, splits, tokens, ring, multiprocessors); p.shared <= sharedMost && count < 2 { // the two longest rings
-						run("other", p)
-						count++
+					if fewFits(tokens, ring, max(products[0].columns(others), products[2].columns(down))) { // the longest ring
+						run("other", newFewPlan(products, splits, tokens, ring, multiprocessors))
+						break
 					}
 				}
 			}

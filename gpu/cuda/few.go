@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/fpmrun/fpmrun/gpu/model"
@@ -17,12 +18,32 @@ const (
 	fewProducts  = 4 // of a chain
 	fewBarriers  = 128
 	chainThreads = 32 * (fewStreams + fewFinishers)
+	heldRing     = 13 // of warps that hold their tokens in registers
+	heldTurns    = 8  // chunks of such a warp in a unit, at most
+	heldThreads  = 384
 )
+
+// heldFrom is from how many tokens on they are held in registers where the device has the kernels for it: with one token the columns of no product need be split, and there is room for a long ring beside it.
+const heldFrom = 2
+
+// fewDevice is what the plans of chains depend on.
+type fewDevice struct {
+	multiprocessors int
+	hopper          bool // has the kernels that hold tokens in registers
+}
+
+// rings are the lengths that the rings of so many tokens may have.
+func (d fewDevice) rings(tokens int) []int {
+	if d.hopper && tokens >= heldFrom {
+		return []int{heldRing}
+	}
+	return fewRings
+}
 
 // sharedMost is the shared memory of a block in bytes, at most.
 const sharedMost = 226 << 10
 
-// fewRings are the lengths that rings can have, in chunks.
+// fewRings are the lengths, in chunks, that rings can have beside tokens in shared memory.
 var fewRings = []int{11, 8, 6, 5, 4, 3}
 
 // fewSize is the size of a product's weights: n rows of k columns.
@@ -39,14 +60,34 @@ type fewPlan struct {
 	tiles    int   // of 8 tokens
 	splits   []int // of each product's columns among blocks
 	blocks   int   // at most one for each multiprocessor
-	ring     int   // chunks in a warp's ring; 0: the chain does not fit
+	ring     int   // chunks in a warp's ring; heldRing: tokens are held in registers; 0: the chain does not fit
 	shared   int   // bytes of a block
 }
 
-// fewShared is the shared memory of a block in bytes: barriers, rings, sums of two units, and tokens with so many columns.
+// kernel is the kernel of a plan, and its threads.
+func (p *fewPlan) kernel() (name string, threads int) {
+	if p.ring == heldRing {
+		return fmt.Sprintf("chain_held_%d", 8*p.tiles), heldThreads
+	}
+	return fmt.Sprintf("chain_%d", 8*p.tiles), chainThreads
+}
+
+// fewShared is the shared memory of a block in bytes: barriers, rings, sums of two units, and tokens with so many columns where they are not held.
 func fewShared(tokens, ring, columns int) int {
 	tiles := (tokens + 7) / 8
-	return fewBarriers + 2*fewStreams*ring*unitRows*fewColumns + fewFinishers*fewStreams*tiles*32*16 + 2*tokens*(columns+fewPadding)
+	bytes := fewBarriers + 2*fewStreams*ring*unitRows*fewColumns + fewFinishers*fewStreams*tiles*32*16
+	if ring != heldRing {
+		bytes += 2 * tokens * (columns + fewPadding)
+	}
+	return bytes
+}
+
+// fewFits says whether a block has room for a ring beside tokens with so many columns.
+func fewFits(tokens, ring, columns int) bool {
+	if ring == heldRing {
+		return columns <= heldTurns*fewStreams*fewColumns
+	}
+	return fewShared(tokens, ring, columns) <= sharedMost
 }
 
 // newFewPlan is a chain with a ring of so many chunks and each product's columns split among so many blocks.
@@ -63,7 +104,7 @@ func newFewPlan(products []fewSize, splits []int, tokens, ring, multiprocessors 
 
 // planFew chooses a ring that all products share, and the split of each one's columns, by the time that the chain should take: a long ring hides the pause between two products,
 // splits make room for it and cost a join for each unit.
-func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
+func planFew(products []fewSize, tokens int, d fewDevice) fewPlan {
 	const (
 		rate    = 35.0   // bytes a nanosecond that a multiprocessor reads: an H200's memory over its multiprocessors
 		latency = 1300.0 // nanoseconds from a copy's begin to its end
@@ -74,13 +115,13 @@ func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 		chunk   = 2 * fewStreams * unitRows * fewColumns
 	)
 	best, least := fewPlan{products: products}, 0.0
-	for _, ring := range fewRings {
+	for _, ring := range d.rings(tokens) {
 		splits, cost := make([]int, len(products)), 0.0
 		for i, size := range products {
 			took := 0.0
 			for _, s := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
 				c := size.columns(s)
-				if s > min(multiprocessors, size.k/fewColumns) || fewShared(tokens, ring, c) > sharedMost {
+				if s > min(d.multiprocessors, size.k/fewColumns) || !fewFits(tokens, ring, c) {
 					continue
 				}
 				unit := max(float64(2*unitRows*c)/min(rate, float64((ring-1)*chunk)/latency), end)
@@ -88,7 +129,7 @@ func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 				if s > 1 {
 					unit, stop = max(unit, join), stop+join
 				}
-				groups := multiprocessors / s
+				groups := d.multiprocessors / s
 				t := float64((size.units()+groups-1)/groups) * unit
 				if i > 0 {
 					t += max(0, stop-float64(ring*chunk)/rate)
@@ -100,7 +141,7 @@ func planFew(products []fewSize, tokens, multiprocessors int) fewPlan {
 			cost += took
 		}
 		if !slices.Contains(splits, 0) && (least == 0 || cost < least) {
-			best, least = newFewPlan(products, splits, tokens, ring, multiprocessors), cost
+			best, least = newFewPlan(products, splits, tokens, ring, d.multiprocessors), cost
 		}
 	}
 	return best
@@ -125,25 +166,25 @@ func fewChains(g *model.Geometry) [][]fewSize {
 }
 
 // planChain are the plans of a list of products, one behind the other: one plan where they fit together, else one for each product.
-func planChain(products []fewSize, tokens, multiprocessors int) []fewPlan {
-	if p := planFew(products, tokens, multiprocessors); len(products) <= 1 || p.ring > 0 {
+func planChain(products []fewSize, tokens int, d fewDevice) []fewPlan {
+	if p := planFew(products, tokens, d); len(products) <= 1 || p.ring > 0 {
 		return []fewPlan{p}
 	}
 	var plans []fewPlan
 	for i := range products {
-		plans = append(plans, planFew(products[i:i+1], tokens, multiprocessors))
+		plans = append(plans, planFew(products[i:i+1], tokens, d))
 	}
 	return plans
 }
 
-// fewBuffers is the memory in bytes that products of few tokens need: the sums of split columns, a count for each unit, and the word of the barrier between products.
+// fewBuffers is the memory in bytes that products of few tokens need on any device with so many multiprocessors: the sums of split columns, a count for each unit, and the word of the barrier between products.
 func fewBuffers(g *model.Geometry, multiprocessors int) (sums, arrivals, turns int64) {
 	if !fewGeometry(g) {
 		return 0, 0, 0
 	}
 	for _, chain := range fewChains(g) {
 		for tokens := 1; tokens <= fewTokens; tokens++ {
-			for _, p := range planChain(chain, tokens, multiprocessors) {
+			for _, p := range slices.Concat(planChain(chain, tokens, fewDevice{multiprocessors, false}), planChain(chain, tokens, fewDevice{multiprocessors, true})) {
 				for i, splits := range p.splits {
 					if splits > 1 {
 						units := int64(p.products[i].units())

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/fpmrun/fpmrun/gpu/model"
@@ -17,7 +18,7 @@ func TestFewPlans(t *testing.T) {
 			sums, arrivals, _ := fewBuffers(g, multiprocessors)
 			for tokens := 1; tokens <= fewTokens; tokens++ {
 				for _, chain := range fewChains(g) {
-					for _, p := range planChain(chain, tokens, multiprocessors) {
+					for _, p := range slices.Concat(planChain(chain, tokens, fewDevice{multiprocessors, false}), planChain(chain, tokens, fewDevice{multiprocessors, true})) {
 						if p.ring == 0 {
 							if multiprocessors > 6 {
 								t.Errorf("%s, %d tokens, %d multiprocessors: %v does not fit", preset, tokens, multiprocessors, p.products)
@@ -35,7 +36,7 @@ func TestFewPlans(t *testing.T) {
 					}
 				}
 				if preset == "llama-3.1-8b" && multiprocessors == 132 {
-					t.Logf("%d tokens: %+v", tokens, planFew(fewChains(g)[1], tokens, multiprocessors))
+					t.Logf("%d tokens: %+v", tokens, planFew(fewChains(g)[1], tokens, fewDevice{multiprocessors, true}))
 				}
 			}
 		}

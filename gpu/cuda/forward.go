@@ -178,7 +178,7 @@ func (e *Engine) tail(b *builder, tokens, rows int) {
 	e.norm(b, "last norm", rows, normArgs{y: added, w: e.weights.norm, pick: e.at(l.last)})
 	if e.few(rows) {
 		head := product{kind: floatProduct, in: buf.h, weights: e.weights.head, out: buf.logits, n: int32(g.Vocab), k: int32(g.Hidden)}
-		e.products(b, "LM head", rows, []link{{product: head}}, planFew([]fewSize{headSize(g)}, rows, e.device.Multiprocessors))
+		e.products(b, "LM head", rows, []link{{product: head}}, planFew([]fewSize{headSize(g)}, rows, e.device.few()))
 	} else {
 		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
 	}

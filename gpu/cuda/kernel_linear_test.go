@@ -2,10 +2,7 @@
 
 package cuda
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // chainCase is a chain of products of few tokens.
 type chainCase struct {
@@ -48,7 +45,9 @@ func (s *stand) chains(rotate bool) {
 				for _, bias := range []bool{false, true} {
 					i++
 					l := linkCase{kind: kind, n: 86, splits: splits, scaled: i%3 > 0, bias: bias}
-					s.chain(chainCase{tokens: tokens, ring: fewRings[i%len(fewRings)], blocks: min(6, (1+i%3)*splits), k: 320, links: []linkCase{l}, heads: 2, kvHeads: 1}, &turns)
+					for _, ring := range s.rings(i) {
+						s.chain(chainCase{tokens: tokens, ring: ring, blocks: min(6, (1+i%3)*splits), k: 320, links: []linkCase{l}, heads: 2, kvHeads: 1}, &turns)
+					}
 				}
 			}
 		}
@@ -71,11 +70,31 @@ func (s *stand) chains(rotate bool) {
 					fits = fits && l.splits <= blocks
 				}
 				if fits && (!short() || (tokens+blocks+i)%3 == 0) {
-					s.chain(chainCase{tokens: tokens, ring: fewRings[(i+tokens+blocks)%len(fewRings)], blocks: blocks, k: 192, links: links}, &turns)
+					for _, ring := range s.rings(i + tokens + blocks) {
+						s.chain(chainCase{tokens: tokens, ring: ring, blocks: blocks, k: 192, links: links}, &turns)
+					}
 				}
 			}
 		}
 	}
+	for i, k := range []int{64 * fewStreams * heldTurns, 64*fewStreams*3 - 64, 64 * fewStreams * 5} { // columns of several chunks of a warp
+		for _, tokens := range []int{2, 7, 12, 16} {
+			for _, ring := range s.rings(i) {
+				if fewFits(tokens, ring, k) {
+					s.chain(chainCase{tokens: tokens, ring: ring, blocks: 3, k: k, links: []linkCase{{plain, 1088, 1, true, false}, {add, 64, 1, false, true}}}, &turns)
+				}
+			}
+		}
+	}
+}
+
+// rings are the ring for a case by its number, beside tokens in shared memory, and that of the kernels that hold them in registers, if the device has them.
+func (s *stand) rings(i int) []int {
+	rings := []int{fewRings[i%len(fewRings)]}
+	if _, held := s.functions["chain_held_8"]; held {
+		rings = append(rings, heldRing)
+	}
+	return rings
 }
 
 // chain runs a chain. Each product is compared with its twin on what the kernel gave it.
@@ -114,7 +133,8 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 	args.arrived, counts = output(s, "arrived", make([]uint32, units))
 	args.turns, word = output(s, "turns", []uint32{*turns})
 	args.abort = input(s, "abort", []uint32{0})
-	launch(s, fmt.Sprintf("chain_%d", 8*tiles), [3]int{c.blocks, 1, 1}, chainThreads, fewShared(c.tokens, c.ring, columns), args)
+	name, threads := (&fewPlan{tiles: tiles, ring: c.ring}).kernel()
+	launch(s, name, [3]int{c.blocks, 1, 1}, threads, fewShared(c.tokens, c.ring, columns), args)
 	s.zero("arrived", counts())
 	if want := *turns ^ uint32(len(c.links)-1)<<31; word()[0] != want {
 		s.t.Errorf("%s, %s: the word of the barrier is %#x, want %#x", s.kernel, s.label, word()[0], want)

@@ -30,6 +30,9 @@ const (
 // NamesFor are the names of all kernels that there are for a head size, on compute capability 9.0 or elsewhere.
 func NamesFor(headSize int, hopper bool) []string {
 	names := slices.Clone(Names)
+	if hopper {
+		names = append(names, "chain_held_8", "chain_held_16")
+	}
 	if headSize == 64 || headSize == 128 {
 		names = append(names, Wide)
 		if hopper {

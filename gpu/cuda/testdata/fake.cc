@@ -55,6 +55,8 @@ static const struct {
 #endif
 	{"chain_8", [](const void *args) { chain_8(*(const chain_args *)args); }, true},
 	{"chain_16", [](const void *args) { chain_16(*(const chain_args *)args); }, true},
+	{"chain_held_8", [](const void *args) { chain_held_8(*(const chain_args *)args); }, true},
+	{"chain_held_16", [](const void *args) { chain_held_16(*(const chain_args *)args); }, true},
 };
 
 #define MULTIPROCESSORS 6
