@@ -146,15 +146,19 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 			for (int d = 0; d < HEAD_SIZE / 8; d++) *(float2 *)(results + (g + 8 * h) * JOIN_STRIDE + d * 8 + 2 * t4) = float2{acc[d][2 * h], acc[d][2 * h + 1]};
 		}
 		__syncthreads();
-		for (int j = tid; j < rows * HEAD_SIZE; j += ATTENTION_THREADS) {
-			const int r = j / HEAD_SIZE, d = j % HEAD_SIZE;
-			float best = NEGATIVE_INFINITY, weights = 0, value = 0;
+		for (int j = tid; j < rows * (HEAD_SIZE / 4); j += ATTENTION_THREADS) {
+			const int r = j / (HEAD_SIZE / 4), d = j % (HEAD_SIZE / 4) * 4;
+			float best = NEGATIVE_INFINITY, weights = 0, value[4] = {};
+#pragma unroll
 			for (int w = 0; w < ATTENTION_WARPS; w++) best = fmaxf(best, tops[w][r]);
+#pragma unroll
 			for (int w = 0; w < ATTENTION_WARPS; w++) {
 				const float weight = best == NEGATIVE_INFINITY ? 0.0f : power2(tops[w][r] - best);
-				weights += sums[w][r] * weight, value += ((float *)memory)[(w * TILE + r) * JOIN_STRIDE + d] * weight;
+				const float4 v = *(const float4 *)((float *)memory + (w * TILE + r) * JOIN_STRIDE + d);
+				weights += sums[w][r] * weight;
+				value[0] += v.x * weight, value[1] += v.y * weight, value[2] += v.z * weight, value[3] += v.w * weight;
 			}
-			put_value(a, it, t, kv, r, d, value, best, weights);
+			put_values<4>(a, it, t, kv, r, d, value, best, weights);
 		}
 		join_items(a, t, kv);
 	}
