@@ -46,16 +46,18 @@ func BenchmarkChain(b *testing.B) {
 			})
 		}
 		run("planned", planFew(products, tokens, e.device.few()))
-		run("in shared memory", planFew(products, tokens, fewDevice{multiprocessors, false}))
+		run("planned in shared memory", planFew(products, tokens, fewDevice{multiprocessors, false}))
 		for _, others := range []int{1, 2} {
 			for _, down := range []int{1, 2, 4, 6, 8} {
 				splits := []int{others, others, down, others}
-				if e.device.hopper() && fewFits(tokens, heldRing, products[2].columns(down)) {
-					run("in registers", newFewPlan(products, splits, tokens, heldRing, multiprocessors))
+				columns := max(products[0].columns(others), products[2].columns(down))
+				if e.device.hopper() && fewFits(true, tokens, 0, columns) {
+					ring, _ := heldForm((tokens + 7) / 8)
+					run("in registers", newFewPlan(products, splits, true, tokens, ring, multiprocessors))
 				}
 				for _, ring := range fewRings {
-					if fewFits(tokens, ring, max(products[0].columns(others), products[2].columns(down))) { // the longest ring
-						run("other", newFewPlan(products, splits, tokens, ring, multiprocessors))
+					if fewFits(false, tokens, ring, columns) { // the longest ring
+						run("in shared memory", newFewPlan(products, splits, false, tokens, ring, multiprocessors))
 						break
 					}
 				}

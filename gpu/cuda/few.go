@@ -18,13 +18,19 @@ const (
 	fewProducts  = 4 // of a chain
 	fewBarriers  = 128
 	chainThreads = 32 * (fewStreams + fewFinishers)
-	heldRing     = 13 // of warps that hold their tokens in registers
-	heldTurns    = 8  // chunks of such a warp in a unit, at most
-	heldThreads  = 384
+	heldTurns    = 8 // chunks in a unit of a warp that holds its tokens in registers, at most
 )
 
-// heldFrom is from how many tokens on they are held in registers where the device has the kernels for it: with one token the columns of no product need be split, and there is room for a long ring beside it.
-const heldFrom = 2
+// heldForm is the form of the kernels that hold so many tiles of tokens in registers: chunks in a ring, and threads.
+func heldForm(tiles int) (ring, threads int) {
+	if tiles == 1 {
+		return 11, chainThreads
+	}
+	return 13, 384
+}
+
+// heldFrom is from how many tokens on they are held in registers where the device has the kernels for it: from then on too attention runs beside a chain.
+const heldFrom = 1
 
 // fewDevice is what the plans of chains depend on.
 type fewDevice struct {
@@ -32,13 +38,8 @@ type fewDevice struct {
 	hopper          bool // has the kernels that hold tokens in registers
 }
 
-// rings are the lengths that the rings of so many tokens may have.
-func (d fewDevice) rings(tokens int) []int {
-	if d.hopper && tokens >= heldFrom {
-		return []int{heldRing}
-	}
-	return fewRings
-}
+// held says whether chains of so many tokens hold them in registers.
+func (d fewDevice) held(tokens int) bool { return d.hopper && tokens >= heldFrom }
 
 // sharedMost is the shared memory of a block in bytes, at most.
 const sharedMost = 226 << 10
@@ -60,41 +61,45 @@ type fewPlan struct {
 	tiles    int   // of 8 tokens
 	splits   []int // of each product's columns among blocks
 	blocks   int   // at most one for each multiprocessor
-	ring     int   // chunks in a warp's ring; heldRing: tokens are held in registers; 0: the chain does not fit
+	held     bool  // tokens are held in registers
+	ring     int   // chunks in a warp's ring; 0: the chain does not fit
 	shared   int   // bytes of a block
 }
 
 // kernel is the kernel of a plan, and its threads.
 func (p *fewPlan) kernel() (name string, threads int) {
-	if p.ring == heldRing {
-		return fmt.Sprintf("chain_held_%d", 8*p.tiles), heldThreads
+	if p.held {
+		_, threads = heldForm(p.tiles)
+		return fmt.Sprintf("chain_held_%d", 8*p.tiles), threads
 	}
 	return fmt.Sprintf("chain_%d", 8*p.tiles), chainThreads
 }
 
-// fewShared is the shared memory of a block in bytes: barriers, rings, sums of two units, and tokens with so many columns where they are not held.
+// fewShared is the shared memory of a block in bytes: barriers, rings, sums of two units, and tokens with so many columns, none where they are held.
 func fewShared(tokens, ring, columns int) int {
 	tiles := (tokens + 7) / 8
 	bytes := fewBarriers + 2*fewStreams*ring*unitRows*fewColumns + fewFinishers*fewStreams*tiles*32*16
-	if ring != heldRing {
+	if columns > 0 {
 		bytes += 2 * tokens * (columns + fewPadding)
 	}
 	return bytes
 }
 
-// fewFits says whether a block has room for a ring beside tokens with so many columns.
-func fewFits(tokens, ring, columns int) bool {
-	if ring == heldRing {
+// fewFits says whether a block has room for tokens with so many columns: in registers, or beside a ring.
+func fewFits(held bool, tokens, ring, columns int) bool {
+	if held {
 		return columns <= heldTurns*fewStreams*fewColumns
 	}
 	return fewShared(tokens, ring, columns) <= sharedMost
 }
 
-// newFewPlan is a chain with a ring of so many chunks and each product's columns split among so many blocks.
-func newFewPlan(products []fewSize, splits []int, tokens, ring, multiprocessors int) fewPlan {
-	p, columns := fewPlan{products: products, tiles: (tokens + 7) / 8, splits: splits, ring: ring}, 0
+// newFewPlan is a chain whose tokens are held in registers or not, with a ring of so many chunks and each product's columns split among so many blocks.
+func newFewPlan(products []fewSize, splits []int, held bool, tokens, ring, multiprocessors int) fewPlan {
+	p, columns := fewPlan{products: products, tiles: (tokens + 7) / 8, splits: splits, held: held, ring: ring}, 0
 	for i, size := range products {
-		columns = max(columns, size.columns(splits[i]))
+		if !held {
+			columns = max(columns, size.columns(splits[i]))
+		}
 		p.blocks = max(p.blocks, min(multiprocessors/splits[i], size.units())*splits[i])
 	}
 	// More than half of a multiprocessor's shared memory, so that there is never one with two blocks of a chain while another has none.
@@ -115,13 +120,18 @@ func planFew(products []fewSize, tokens int, d fewDevice) fewPlan {
 		chunk   = 2 * fewStreams * unitRows * fewColumns
 	)
 	best, least := fewPlan{products: products}, 0.0
-	for _, ring := range d.rings(tokens) {
+	held, rings := d.held(tokens), fewRings
+	if held {
+		ring, _ := heldForm((tokens + 7) / 8)
+		rings = []int{ring}
+	}
+	for _, ring := range rings {
 		splits, cost := make([]int, len(products)), 0.0
 		for i, size := range products {
 			took := 0.0
 			for _, s := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
 				c := size.columns(s)
-				if s > min(d.multiprocessors, size.k/fewColumns) || !fewFits(tokens, ring, c) {
+				if s > min(d.multiprocessors, size.k/fewColumns) || !fewFits(held, tokens, ring, c) {
 					continue
 				}
 				unit := max(float64(2*unitRows*c)/min(rate, float64((ring-1)*chunk)/latency), end)
@@ -141,7 +151,7 @@ func planFew(products []fewSize, tokens int, d fewDevice) fewPlan {
 			cost += took
 		}
 		if !slices.Contains(splits, 0) && (least == 0 || cost < least) {
-			best, least = newFewPlan(products, splits, tokens, ring, d.multiprocessors), cost
+			best, least = newFewPlan(products, splits, held, tokens, ring, d.multiprocessors), cost
 		}
 	}
 	return best

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
 
 // shape is the shape of the program that runs a step.
@@ -147,8 +148,12 @@ func (e *Engine) keys(b *builder, i, tokens int) {
 
 // attention lists the attention of a layer. Its grid is the same whatever the work: it is in the lists of the step structure.
 func (e *Engine) attention(b *builder, i, tokens int) {
-	g := e.cfg.Geometry
-	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{e.layout.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), e.attentionArgs(i, tokens))
+	g, c := e.cfg.Geometry, e.layout.of(tokens).cut
+	name, shared := "attention", attentionShared(g.HeadDim)
+	if c.rows == fewRows {
+		name, shared = kernels.Few, besideShared(g.HeadDim)
+	}
+	sharedKernel(b, name, layerName(i, "attention"), [3]int{c.lists, g.KVHeads, 1}, attentionThreads, shared, e.attentionArgs(i, tokens))
 }
 
 // attentionWide lists the attention of the wide tiles of a layer.

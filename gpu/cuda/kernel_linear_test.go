@@ -6,7 +6,7 @@ import "math"
 
 // chainCase is a chain of products of few tokens.
 type chainCase struct {
-	tokens, ring, blocks, k int // k is the number of columns of the first product
+	tokens, ring, blocks, k int // ring 0: the tokens are held in registers; k is the number of columns of the first product
 	links                   []linkCase
 	heads, kvHeads          int
 }
@@ -80,7 +80,7 @@ func (s *stand) chains(rotate bool) {
 	for i, k := range []int{64 * fewStreams * heldTurns, 64*fewStreams*3 - 64, 64 * fewStreams * 5} { // columns of several chunks of a warp
 		for _, tokens := range []int{2, 7, 12, 16} {
 			for _, ring := range s.rings(i) {
-				if fewFits(tokens, ring, k) {
+				if fewFits(ring == 0, tokens, ring, k) {
 					s.chain(chainCase{tokens: tokens, ring: ring, blocks: 3, k: k, links: []linkCase{{plain, 1088, 1, true, false}, {add, 64, 1, false, true}}}, &turns)
 				}
 			}
@@ -88,11 +88,11 @@ func (s *stand) chains(rotate bool) {
 	}
 }
 
-// rings are the ring for a case by its number, beside tokens in shared memory, and that of the kernels that hold them in registers, if the device has them.
+// rings are the ring for a case by its number, beside tokens in shared memory, and 0 if the device has the kernels that hold them in registers.
 func (s *stand) rings(i int) []int {
 	rings := []int{fewRings[i%len(fewRings)]}
 	if _, held := s.functions["chain_held_8"]; held {
-		rings = append(rings, heldRing)
+		rings = append(rings, 0)
 	}
 	return rings
 }
@@ -133,7 +133,11 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 	args.arrived, counts = output(s, "arrived", make([]uint32, units))
 	args.turns, word = output(s, "turns", []uint32{*turns})
 	args.abort = input(s, "abort", []uint32{0})
-	name, threads := (&fewPlan{tiles: tiles, ring: c.ring}).kernel()
+	if c.ring == 0 {
+		columns = 0
+		c.ring, _ = heldForm(tiles)
+	}
+	name, threads := (&fewPlan{tiles: tiles, held: columns == 0}).kernel()
 	launch(s, name, [3]int{c.blocks, 1, 1}, threads, fewShared(c.tokens, c.ring, columns), args)
 	s.zero("arrived", counts())
 	if want := *turns ^ uint32(len(c.links)-1)<<31; word()[0] != want {

@@ -24,7 +24,7 @@ func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace +
 // Need is what an engine with a configuration takes on a device with so many multiprocessors. cfg.Blocks does not matter.
 func Need(cfg *gpu.Config, multiprocessors int) Memory {
 	g := cfg.Geometry
-	l := newLayout(cfg, windows(g), lists(g, multiprocessors), wideMin(g, multiprocessors))
+	l := newLayout(cfg, windows(g), attentionCut(g, multiprocessors))
 	m := Memory{Weights: 2 * g.Parameters(), Workspace: workspaceSize, Margin: margin, Block: g.KVBytesPerToken(2, 1) * int64(cfg.BlockSize)}
 	if cfg.Ceilings {
 		m.Ceilings = ceilingBytes(productSide)

@@ -64,8 +64,9 @@ template <int COUNT> DEVICE void put_values(const attention_args &a, const item 
 	if (d == 0) *(float2 *)(piece + TILE * HEAD_SIZE + 2 * r) = float2{top, sum};
 }
 
-// Ends an item. The block that ends the last item of a tile joins them, in their order. Each step is a wait for memory, so all that can be read at the same time is.
-DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
+// Ends an item of ROWS query rows at most. The block that ends the last item of a tile joins them, in their order. Each step is a wait for memory, so as many pieces are read at the same time as
+// there are registers for.
+template <int ROWS, int AT_ONCE> DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 	__shared__ int last;
 	if (t.items == 1) return;
 	__syncthreads(); // all of the item is written
@@ -76,10 +77,10 @@ DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 	}
 	__syncthreads();
 	if (!last) return;
-	const int rows = t.tokens * (a.heads / a.kv_heads), lane = threadIdx.x % 32;
+	const int rows = t.tokens * (a.heads / a.kv_heads), tid = recomputed((int)threadIdx.x), lane = tid % 32;
 	const i64 stride = (i64)a.kv_heads * PIECE_SIZE;
-	__shared__ float weights[TILE][JOINED + 1], tops[TILE], sums[TILE]; // of each piece of a row, and of what was joined before
-	constexpr int COLUMNS = (TILE * HEAD_SIZE / 4 + ATTENTION_THREADS - 1) / ATTENTION_THREADS, AT_ONCE = 16;
+	__shared__ float weights[ROWS][JOINED + 1], tops[ROWS], sums[ROWS]; // of each piece of a row, and of what was joined before
+	constexpr int COLUMNS = (ROWS * HEAD_SIZE / 4 + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
 	float4 values[COLUMNS] = {};
 	for (int from = 0; from < t.items; from += JOINED) {
 		const int count = min(JOINED, t.items - from);
@@ -89,8 +90,8 @@ DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 #pragma unroll
 			for (int s = 0; s < AT_ONCE; s++) read[s] = first + s < count ? *(const float4 *)(pieces + (first + s) * stride + four * 4) : float4{0, 0, 0, 0};
 		};
-		if (threadIdx.x < rows * (HEAD_SIZE / 4)) begin(threadIdx.x, 0);
-		for (int r = threadIdx.x / 32; r < rows; r += ATTENTION_THREADS / 32) {
+		if (tid < rows * (HEAD_SIZE / 4)) begin(tid, 0);
+		for (int r = tid / 32; r < rows; r += ATTENTION_THREADS / 32) {
 			const float2 piece = lane < count ? *(const float2 *)(pieces + lane * stride + TILE * HEAD_SIZE + 2 * r) : float2{NEGATIVE_INFINITY, 0};
 			const float before = from ? tops[r] : NEGATIVE_INFINITY, sum = from ? sums[r] : 0.0f, best = fmaxf(before, warp_max(piece.x));
 			const float base = best == NEGATIVE_INFINITY ? 0.0f : best, weight = power2(piece.x - base), keep = power2(before - base);
@@ -102,7 +103,7 @@ DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 		__syncthreads();
 #pragma unroll
 		for (int c = 0; c < COLUMNS; c++) {
-			const int four = threadIdx.x + c * ATTENTION_THREADS;
+			const int four = tid + c * ATTENTION_THREADS;
 			if (four >= rows * (HEAD_SIZE / 4)) break;
 			const float *w = weights[four / (HEAD_SIZE / 4)];
 			float4 &v = values[c];
@@ -120,7 +121,7 @@ DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 	}
 #pragma unroll
 	for (int c = 0; c < COLUMNS; c++) {
-		const int four = threadIdx.x + c * ATTENTION_THREADS, r = four / (HEAD_SIZE / 4);
+		const int four = tid + c * ATTENTION_THREADS, r = four / (HEAD_SIZE / 4);
 		if (r >= rows) break;
 		const float4 v = values[c];
 		*(uint2 *)(a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE + four % (HEAD_SIZE / 4) * 4) = uint2{pack(v.x / sums[r], v.y / sums[r]), pack(v.z / sums[r], v.w / sums[r])};

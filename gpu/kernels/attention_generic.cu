@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 1) attention(con
 					if (r < rows) put_values<1>(a, it, t, kv, r, d, {acc[r][c]}, top[r], sum[r]);
 			}
 		}
-		join_items(a, t, kv);
+		join_items<TILE, 16>(a, t, kv);
 	}
 }
 

@@ -96,6 +96,13 @@ DEVICE void load_matrices_transposed(u32 (&r)[4], const void *row) {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
 }
 
+// An 8 x 8 matrix of bfloat16, of which each lane has a pair as load_matrices gives it, transposed.
+DEVICE u32 transposed(u32 v) {
+	u32 r;
+	asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(v));
+	return r;
+}
+
 // Starts to copy 16 bytes to shared memory; what is not valid becomes 0. Groups of copies end with commit_copies; wait_copies waits until at most
 // so many groups of this thread are left.
 DEVICE void copy_async(void *to, const void *from, bool valid) {

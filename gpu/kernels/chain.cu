@@ -7,16 +7,16 @@
 // long rings however many tokens there are.
 //
 // That may be waited for in one launch since all blocks of the grid run at the same time: there is at most one for each multiprocessor, and each takes more than half
-// of its shared memory. Kernels before this one end by themselves. The next one starts when all blocks have called allow_next: then all of them run.
+// of its shared memory. Kernels before this one end by themselves, whatever has room beside a block (attention_few) too. The next one starts when all blocks have called allow_next: then all of them run.
 
 #define STREAMS 8 // warps that read weights
 #define FINISHERS 2
 #define CHAIN_THREADS ((STREAMS + FINISHERS) * 32)
 #define PADDING 8 // values between the tokens in shared memory, for other banks
 #define BARRIER_BYTES 128
-#define HELD_RING 13 // chunks in the ring of a warp that holds its tokens in registers
+#define HELD_RING(TILES) (TILES == 1 ? 11 : 13) // chunks in the ring of a warp that holds its tokens in registers: for 8 tokens, what leaves room for attention_few
 #define HELD_TURNS 8 // chunks of such a warp in a unit, at most
-#define HELD_THREADS 384 // three warp groups, of which the last one gives registers to the others; two of its warps finish units
+#define HELD_THREADS 384 // of 16 tokens: three warp groups, of which the last one gives registers to the others; two of its warps finish units
 
 // Where part of 16 bytes of a row lies in a chunk, so that lanes that read four parts of two neighbouring rows find them in different banks.
 DEVICE int held_part(int row, int part) { return part ^ (row & 1) * 4; }
@@ -59,8 +59,8 @@ DEVICE void grid_await(const u32 *word, u32 before, const u32 *abort) {
 }
 
 // Waits for the chunk that was begun ring - 1 chunks ago.
-template <bool HELD> DEVICE void wait_chunk(int ring) {
-	if (HELD) wait_copies<HELD_RING - 2>();
+template <int TILES, bool HELD> DEVICE void wait_chunk(int ring) {
+	if (HELD) wait_copies<HELD_RING(TILES) - 2>();
 	else if (ring == 11) wait_copies<9>();
 	else if (ring == 8) wait_copies<6>();
 	else if (ring == 6) wait_copies<4>();
@@ -118,7 +118,7 @@ template <int TILES> DEVICE void add_chunk(float (&acc)[TILES][4], const bf16 *c
 
 // What a warp does that reads weights.
 template <int TILES, bool HELD> DEVICE void stream(const chain_args &a, bf16 *ring, float4 *sums, const bf16 *x, chain_barriers &b) {
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, length = HELD ? HELD_RING : a.ring;
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, length = HELD ? HELD_RING(TILES) : a.ring;
 	int next = 0, turn = 0, slot = 0; // of the copies: product, turn in the unit, place in the ring
 	share from = share_of(a.products[0]);
 	int unit = from.first;
@@ -173,7 +173,7 @@ template <int TILES, bool HELD> DEVICE void stream(const chain_args &a, bf16 *ri
 		for (int at = s.first; at < s.units; at += s.step, count++) {
 			float acc[TILES][4] = {};
 			auto take = [&] { // the next chunk of the ring
-				wait_chunk<HELD>(length);
+				wait_chunk<TILES, HELD>(length);
 				warp_fence(); // the chunk is here, and all lanes are through with the one before
 				fetch();
 				const bf16 *chunk = ring + use * CHUNK_VALUES;
@@ -336,7 +336,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 // TILES times 8 tokens at most.
 template <int TILES, bool HELD> DEVICE void chain(const chain_args &a) {
 	SHARED_MEMORY(memory);
-	const int length = HELD ? HELD_RING : a.ring;
+	const int length = HELD ? HELD_RING(TILES) : a.ring;
 	chain_barriers &b = *(chain_barriers *)memory;
 	bf16 *rings = (bf16 *)(memory + BARRIER_BYTES);                     // (streams, ring, 16, CHUNK)
 	float4 *sums = (float4 *)(rings + STREAMS * length * CHUNK_VALUES); // (2, streams, TILES, 32): of this unit and the one before
@@ -349,12 +349,12 @@ template <int TILES, bool HELD> DEVICE void chain(const chain_args &a) {
 	__syncthreads();
 	if (warp < STREAMS) {
 #ifdef HOPPER
-		if (HELD) more_registers<208>();
+		if (HELD && TILES == 2) more_registers<208>();
 #endif
 		stream<TILES, HELD>(a, rings + warp * length * CHUNK_VALUES, sums, x, b);
 	} else {
 #ifdef HOPPER
-		if (HELD) fewer_registers<88>();
+		if (HELD && TILES == 2) fewer_registers<88>();
 #endif
 		if (warp < STREAMS + FINISHERS) finish<TILES, HELD>(a, sums, x, b);
 	}
@@ -363,6 +363,7 @@ template <int TILES, bool HELD> DEVICE void chain(const chain_args &a) {
 extern "C" __global__ void __launch_bounds__(CHAIN_THREADS, 1) chain_8(const __grid_constant__ chain_args a) { chain<1, false>(a); }
 extern "C" __global__ void __launch_bounds__(CHAIN_THREADS, 1) chain_16(const __grid_constant__ chain_args a) { chain<2, false>(a); }
 #ifdef HOPPER
-extern "C" __global__ void __launch_bounds__(HELD_THREADS, 1) chain_held_8(const __grid_constant__ chain_args a) { chain<1, true>(a); }
+// 128 registers at most, as a block of 512 threads could have: a multiprocessor has four parts, and beside three warps of this one in a part there is room for one of attention_few.
+extern "C" __global__ void __launch_bounds__(512, 1) chain_held_8(const __grid_constant__ chain_args a) { chain<1, true>(a); }
 extern "C" __global__ void __launch_bounds__(HELD_THREADS, 1) chain_held_16(const __grid_constant__ chain_args a) { chain<2, true>(a); }
 #endif

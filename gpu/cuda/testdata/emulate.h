@@ -316,6 +316,12 @@ static inline void load_matrices_transposed(uint32_t (&r)[4], const void *row) {
 	wait_in(AT_WARP);
 }
 
+static inline uint32_t transposed(uint32_t v) {
+	const int g = own_lane() / 4, t = own_lane() % 4, shift = g % 2 * 16;
+	uint32_t low = exchange(v, 8 * t + g / 2), high = exchange(v, 8 * t + 4 + g / 2);
+	return (low >> shift & 0xffff) | (high >> shift) << 16;
+}
+
 // A barrier in shared memory, in its 64 bits.
 struct phases {
 	uint16_t arrivals, missing;
