@@ -113,7 +113,7 @@ func planFew(products []fewSize, tokens int, d fewDevice) fewPlan {
 	const (
 		rate    = 35.0   // bytes a nanosecond that a multiprocessor reads: an H200's memory over its multiprocessors
 		latency = 1300.0 // nanoseconds from a copy's begin to its end
-		join    = 2000.0 // nanoseconds until a split unit is joined, which the unit after the next one waits for
+		join    = 1000.0 // nanoseconds until a split unit is joined, which the unit after the next one waits for
 		end     = 300.0  // the same of one that is not split
 		pause   = 3000.0 // between two products, without bringing tokens
 		bring   = 60.0   // bytes a nanosecond of tokens
@@ -187,23 +187,21 @@ func planChain(products []fewSize, tokens int, d fewDevice) []fewPlan {
 	return plans
 }
 
-// fewBuffers is the memory in bytes that products of few tokens need on any device with so many multiprocessors: the sums of split columns, a count for each unit, and the word of the barrier between products.
-func fewBuffers(g *model.Geometry, multiprocessors int) (sums, arrivals, turns int64) {
+// fewBuffers is the memory in bytes that products of few tokens need on any device with so many multiprocessors: the sums of split columns, and the word of the barrier between products.
+func fewBuffers(g *model.Geometry, multiprocessors int) (sums, turns int64) {
 	if !fewGeometry(g) {
-		return 0, 0, 0
+		return 0, 0
 	}
 	for _, chain := range fewChains(g) {
 		for tokens := 1; tokens <= fewTokens; tokens++ {
 			for _, p := range slices.Concat(planChain(chain, tokens, fewDevice{multiprocessors, false}), planChain(chain, tokens, fewDevice{multiprocessors, true})) {
 				for i, splits := range p.splits {
 					if splits > 1 {
-						units := int64(p.products[i].units())
-						sums = max(sums, units*int64(splits*p.tiles)*32*16)
-						arrivals = max(arrivals, 4*units)
+						sums = max(sums, int64(p.products[i].units()*splits*p.tiles)*32*16)
 					}
 				}
 			}
 		}
 	}
-	return sums, arrivals, 4
+	return sums, 4
 }

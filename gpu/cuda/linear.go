@@ -108,7 +108,7 @@ func purposes(links []link) string {
 // products lists a chain as it is planned.
 func (e *Engine) products(b *builder, purpose string, tokens int, links []link, p fewPlan) {
 	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
-	args := chainArgs{partial: buf.sums, arrived: buf.summed, turns: buf.turns, abort: e.watchdog.at, count: int32(len(links)), tokens: int32(tokens), ring: int32(p.ring), eps: float32(g.NormEps),
+	args := chainArgs{partial: buf.sums, turns: buf.turns, abort: e.watchdog.at, count: int32(len(links)), tokens: int32(tokens), ring: int32(p.ring), eps: float32(g.NormEps),
 		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines}
 	for i, x := range links {
 		args.products[i] = x.product

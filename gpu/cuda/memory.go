@@ -58,7 +58,7 @@ type part struct {
 func parts(cfg *gpu.Config, l *layout, multiprocessors int) []part {
 	g, t, r := cfg.Geometry, int64(l.tokens), int64(l.rows)
 	hidden, width, q := int64(g.Hidden), int64(g.Intermediate), int64(g.QSize())
-	sums, arrivals, turns := fewBuffers(g, multiprocessors)
+	sums, turns := fewBuffers(g, multiprocessors)
 	const activations = "activations (--max-num-batched-tokens)"
 	return []part{
 		{"the residual stream (--max-num-batched-tokens)", 4 * t * hidden},
@@ -73,7 +73,6 @@ func parts(cfg *gpu.Config, l *layout, multiprocessors int) []part {
 		{"attention", 4 * int64(l.piecesMax()) * int64(g.KVHeads)},
 		{"sums of squares (--max-num-batched-tokens)", 4 * max(t, fewTokens*(hidden+unitRows-1)/unitRows)},
 		{"products of few tokens", sums},
-		{"products of few tokens", arrivals},
 		{"products of few tokens", turns},
 		{"sampled ids", 4 * r},
 		{"sampled ids", 4 * r},

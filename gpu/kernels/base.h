@@ -14,6 +14,11 @@ DEVICE float as_float(u32 bits) {
 	asm("mov.b32 %0, %1;" : "=f"(f) : "r"(bits));
 	return f;
 }
+DEVICE u32 as_bits(float v) {
+	u32 bits;
+	asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(v));
+	return bits;
+}
 DEVICE bf16 to_bf16(float v) {
 	bf16 r;
 	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(v));
@@ -146,6 +151,13 @@ DEVICE void add_release(u32 *at, u32 v) { asm volatile("red.release.gpu.global.a
 DEVICE u32 load_acquire(const u32 *at) {
 	u32 v;
 	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+	return v;
+}
+// Four values that other blocks may read, or write, at any time; nothing is ordered by them.
+DEVICE void store_relaxed(float4 *at, float4 v) { asm volatile("st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory"); }
+DEVICE float4 load_relaxed(const float4 *at) {
+	float4 v;
+	asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at) : "memory");
 	return v;
 }
 // A word that the host may write at any time.

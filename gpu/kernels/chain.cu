@@ -51,9 +51,9 @@ DEVICE void grid_arrive(u32 *word) {
 	const bool first = blockIdx.x == 0 && threadIdx.x / 32 == STREAMS;
 	add_release(word, first ? TURNED - (FINISHERS * gridDim.x - 1) : 1);
 }
+#define POLLS 4096 // between two looks at the host's memory: some milliseconds
 // A word of the host ends the wait, so that a block that does not come is an error of the host's and no hanging device.
 DEVICE void grid_await(const u32 *word, u32 before, const u32 *abort) {
-	constexpr u32 POLLS = 4096; // between two looks at the host's memory: some milliseconds
 	for (u32 i = 1; (load_acquire(word) ^ before) < TURNED; i++)
 		if (i % POLLS == 0 && load_host(abort)) return;
 }
@@ -202,28 +202,43 @@ template <int TILES, bool HELD> DEVICE void stream(const chain_args &a, bf16 *ri
 	}
 }
 
-// Adds the sums of the splits of a unit. Says whether this block was the last one to come: it writes the unit.
-template <int TILES> DEVICE bool join_splits(const chain_args &a, const share &s, int splits, int unit, float4 (&total)[TILES]) {
-	const int lane = threadIdx.x % 32;
-	float4 *part = (float4 *)a.partial + ((i64)unit * splits + s.slice) * TILES * 32 + lane;
+// Adds the sums of the splits of a unit, of which this is the block's count-th in the product. One of the blocks does it, each in turn, and writes the unit; the others give it theirs. Says whether this is
+// the one. What they are given in is its own message: a word in which no bit is 0 (no sum is that: what is not a number has other bits) is one that is still to come, and is put back when it was read.
+// So this takes one way through memory. That all blocks run, and come to the units in the same order, makes sure that it ends.
+template <int TILES> DEVICE bool join_splits(const chain_args &a, const share &s, int splits, int unit, int count, float4 (&total)[TILES]) {
+	const int lane = threadIdx.x % 32, owner = count % splits;
+	float4 *parts = (float4 *)a.partial + (i64)unit * splits * TILES * 32 + lane;
+	if (s.slice != owner) {
 #pragma unroll
-	for (int n = 0; n < TILES; n++) part[n * 32] = total[n];
-	device_fence();
-	warp_fence();
-	int others = 0;
-	if (lane == 0) others = (int)arrive(a.arrived + unit);
-	if (lane_get(others, 0) != splits - 1) return false;
-	device_fence();
-	part -= s.slice * TILES * 32;
-#pragma unroll
-	for (int n = 0; n < TILES; n++) {
-		total[n] = float4{0, 0, 0, 0};
-		for (int i = 0; i < splits; i++) {
-			const float4 v = part[(i * TILES + n) * 32];
-			total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
-		}
+		for (int n = 0; n < TILES; n++) store_relaxed(parts + (s.slice * TILES + n) * 32, total[n]);
+		return false;
 	}
-	if (lane == 0) a.arrived[unit] = 0;
+	constexpr int AT_ONCE = 4 / TILES; // blocks whose sums are read at the same time
+	const float still = as_float(0xffffffffu);
+	for (int first = 0; first < splits; first += AT_ONCE) {
+		float4 v[AT_ONCE][TILES];
+		bool here = false;
+		for (u32 polls = 1; !here; polls++) {
+#pragma unroll
+			for (int j = 0; j < AT_ONCE; j++)
+#pragma unroll
+				for (int n = 0; n < TILES; n++) v[j][n] = first + j < splits && first + j != owner ? load_relaxed(parts + ((first + j) * TILES + n) * 32) : float4{0, 0, 0, 0};
+			here = true;
+#pragma unroll
+			for (int j = 0; j < AT_ONCE; j++)
+#pragma unroll
+				for (int n = 0; n < TILES; n++) here = here && as_bits(v[j][n].x) != ~0u && as_bits(v[j][n].y) != ~0u && as_bits(v[j][n].z) != ~0u && as_bits(v[j][n].w) != ~0u;
+			if (polls % POLLS == 0 && load_host(a.abort)) here = true;
+		}
+#pragma unroll
+		for (int j = 0; j < AT_ONCE; j++)
+#pragma unroll
+			for (int n = 0; n < TILES; n++) {
+				if (first + j < splits && first + j != owner) store_relaxed(parts + ((first + j) * TILES + n) * 32, float4{still, still, still, still});
+				total[n].x += v[j][n].x, total[n].y += v[j][n].y, total[n].z += v[j][n].z, total[n].w += v[j][n].w; // its own come first: the order is the same in every launch
+			}
+	}
+	warp_fence(); // all lanes go on together
 	return true;
 }
 
@@ -313,7 +328,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 				}
 			}
 			barrier_arrive(&b.empty[half]); // they may be written again
-			if (p.splits > 1 && !join_splits<TILES>(a, s, p.splits, unit, total)) continue;
+			if (p.splits > 1 && !join_splits<TILES>(a, s, p.splits, unit, (unit - s.first) / s.step, total)) continue;
 #pragma unroll
 			for (int n = 0; n < TILES; n++)
 #pragma unroll
@@ -349,12 +364,12 @@ template <int TILES, bool HELD> DEVICE void chain(const chain_args &a) {
 	__syncthreads();
 	if (warp < STREAMS) {
 #ifdef HOPPER
-		if (HELD && TILES == 2) more_registers<208>();
+		if (HELD && TILES == 2) more_registers<192>();
 #endif
 		stream<TILES, HELD>(a, rings + warp * length * CHUNK_VALUES, sums, x, b);
 	} else {
 #ifdef HOPPER
-		if (HELD && TILES == 2) fewer_registers<88>();
+		if (HELD && TILES == 2) fewer_registers<120>();
 #endif
 		if (warp < STREAMS + FINISHERS) finish<TILES, HELD>(a, sums, x, b);
 	}

@@ -223,11 +223,12 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 				if (together) alive.push_back(b);
 				else if (!run_block(b, &progress)) fprintf(stderr, "emulated kernel: a block waits for the grid\n"), exit(70);
 			}
-	while (!alive.empty()) {
+	for (int idle = 0; !alive.empty(); idle++) { // a thread may ask for several values in turn, each of which is there already
 		bool progress = false;
 		for (size_t i = alive.size(); i-- > 0;) // the last one first
 			if (run_block(alive[i], &progress)) alive.erase(alive.begin() + i), progress = true;
-		if (!progress) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
+		if (progress) idle = 0;
+		if (idle > 100) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
 	}
 }
 
@@ -265,6 +266,11 @@ static inline void add_release(unsigned *at, unsigned v) { __atomic_fetch_add(at
 static inline unsigned load_acquire(const unsigned *at) { // what is asked for again and again lets the other blocks run
 	wait_in(AT_GRID);
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+static inline void store_relaxed(float4 *at, float4 v) { *at = v; }
+static inline float4 load_relaxed(const float4 *at) {
+	wait_in(AT_GRID);
+	return *at;
 }
 static inline unsigned load_host(const unsigned *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 static inline void after_previous() {}
