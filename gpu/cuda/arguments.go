@@ -46,7 +46,7 @@ type product struct {
 
 type chainArgs struct {
 	products                                 [fewProducts]product
-	partial, arrived, turns, abort           ptr
+	partial, turns, abort                    ptr
 	count, tokens, ring                      int32
 	eps                                      float32
 	heads, kvHeads, blockSize, half          int32

@@ -29,13 +29,28 @@ func attentionShared(headDim int) int {
 	return max(4*3*2*16*headDim*2, 4*tileRows*(headDim+8)*4)
 }
 
-// blocksPerProcessor is how many blocks of attention a multiprocessor has.
-func blocksPerProcessor(headDim int) int {
-	if tensorHeads(headDim) {
-		return 2
+// attentionCut is how attention is cut: each multiprocessor has as many blocks as fit.
+func attentionCut(g *model.Geometry, multiprocessors int) cut {
+	blocks := 4
+	if tensorHeads(g.HeadDim) {
+		blocks = 2
 	}
-	return 4
+	return cut{lists: max(1, blocks*multiprocessors/g.KVHeads), rows: tileRows, piece: 2 * keyStep, wideMin: wideMin(g, multiprocessors)}
 }
+
+// besideMost is up to how many tokens of a step attention runs beside the chain before it, in attention_few.cu: more tokens have more keys to read than its blocks can. 0 turns it off.
+const besideMost = 4
+
+// besideCut is how attention is cut that runs beside a chain, nil where none does: a block for each multiprocessor.
+func besideCut(g *model.Geometry, d fewDevice) *cut {
+	if besideMost == 0 || !d.hopper || !tensorHeads(g.HeadDim) || g.Heads/g.KVHeads > fewRows {
+		return nil
+	}
+	return &cut{lists: max(1, d.multiprocessors/g.KVHeads), rows: fewRows, piece: keyStep}
+}
+
+// besideShared is the dynamic shared memory of a block of attention_few in bytes: for each of 4 warps 16 keys and values, where later the results of the warps are.
+func besideShared(headDim int) int { return max(4*2*16*headDim*2, 4*fewRows*(headDim+8)*4) }
 
 // wideMin is how many wide tiles a step must have to be worth it: as many as keep half of the multiprocessors busy; 0 where they are not served.
 func wideMin(g *model.Geometry, multiprocessors int) int {

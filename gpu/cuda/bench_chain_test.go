@@ -12,17 +12,13 @@ import (
 // BenchmarkChain times the products of a layer, those of all layers one after the other, as planFew plans them and in the other ways that fit: the constants of planFew come from it.
 func BenchmarkChain(b *testing.B) {
 	e := benchEngine(b, "llama-3.1-8b")
-	for _, part := range []struct {
-		to    *ptr
-		bytes int64
-	}{{&e.buf.sums, 256 << 20}, {&e.buf.summed, 1 << 20}} { // more splits than are planned
-		var err error
-		if *part.to, err = e.machine.allocate("a benchmark", part.bytes); err == nil {
-			err = e.machine.fill(*part.to, 0, part.bytes)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
+	const room = 256 << 20 // for more splits than are planned
+	var err error
+	if e.buf.sums, err = e.machine.allocate("a benchmark", room); err == nil {
+		err = e.machine.fill(e.buf.sums, 0xff, room)
+	}
+	if err != nil {
+		b.Fatal(err)
 	}
 	links, _ := e.fewLinks(0)
 	products, multiprocessors := sizes(links), e.device.Multiprocessors
@@ -35,7 +31,7 @@ func BenchmarkChain(b *testing.B) {
 			b.Fatal(err)
 		}
 		run := func(name string, p fewPlan) {
-			b.Run(fmt.Sprintf("%d/%s,_ring_of_%d,_splits_%v", tokens, name, p.ring, p.splits), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%d/%s, ring of %d, splits %v", tokens, name, p.ring, p.splits), func(b *testing.B) {
 				list := &builder{m: e.machine, functions: e.functions, gemms: e.gemms}
 				last := len(e.weights.layers) - 1
 				for i := range last {
@@ -45,15 +41,20 @@ func BenchmarkChain(b *testing.B) {
 				b.ReportMetric(float64(benchGraph(b, e, list.commands).Nanoseconds())/1e3/float64(last), "us/chain")
 			})
 		}
-		run("planned", planFew(products, tokens, multiprocessors))
-		for _, others := range []int{1, 2, 4} {
-			for _, down := range []int{1, 2, 4, 8} {
+		run("planned", planFew(products, tokens, e.device.few()))
+		run("planned in shared memory", planFew(products, tokens, fewDevice{multiprocessors, false}))
+		for _, others := range []int{1, 2} {
+			for _, down := range []int{1, 2, 4, 6, 8} {
 				splits := []int{others, others, down, others}
-				count := 0
+				columns := max(products[0].columns(others), products[2].columns(down))
+				if e.device.hopper() && fewFits(true, tokens, 0, columns) {
+					ring, _ := heldForm((tokens + 7) / 8)
+					run("in registers", newFewPlan(products, splits, true, tokens, ring, multiprocessors))
+				}
 				for _, ring := range fewRings {
-					if p := newFewPlan(products, splits, tokens, ring, multiprocessors); p.shared <= sharedMost && count < 2 { // the two longest rings
-						run("other", p)
-						count++
+					if fewFits(false, tokens, ring, columns) { // the longest ring
+						run("in shared memory", newFewPlan(products, splits, false, tokens, ring, multiprocessors))
+						break
 					}
 				}
 			}

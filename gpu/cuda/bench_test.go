@@ -96,8 +96,8 @@ func BenchmarkPrefill(b *testing.B) {
 // BenchmarkCommands times each kind of command of a step, those of all layers one after the other, so that none finds its data in a cache, and all kinds of a layer together.
 func BenchmarkCommands(b *testing.B) {
 	e := benchEngine(b, "llama-3.1-8b")
-	steps := map[string]*gpu.Step{"1x1024": stepOf(1, 1, 1023), "16x4096": stepOf(16, 1, 4095), "64x4096": stepOf(64, 1, 4095), "256x1024": stepOf(256, 1, 1023), "prefill 1x2048": stepOf(1, 2048, 0)}
-	for _, name := range []string{"1x1024", "16x4096", "64x4096", "256x1024", "prefill 1x2048"} {
+	steps := map[string]*gpu.Step{"1x1024": stepOf(1, 1, 1023), "1x4096": stepOf(1, 1, 4095), "4x128": stepOf(4, 1, 127), "64x1024": stepOf(64, 1, 1023), "16x4096": stepOf(16, 1, 4095), "64x4096": stepOf(64, 1, 4095), "256x1024": stepOf(256, 1, 1023), "prefill 1x2048": stepOf(1, 2048, 0)}
+	for _, name := range []string{"1x1024", "1x4096", "4x128", "16x4096", "64x1024", "64x4096", "256x1024", "prefill 1x2048"} {
 		step := steps[name]
 		var out gpu.Output
 		if err := e.Enqueue(step); err != nil { // brings the step structure to the device

@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/fpmrun/fpmrun/gpu"
@@ -25,8 +24,7 @@ type buffers struct {
 	partial ptr // (pieces, kvHeads, tileRows, headDim + 2) float32
 	joined  ptr // (pieces, kvHeads), zero between the kernels
 	squares ptr // (tokens, parts): sums of squares of parts of the residual stream
-	sums    ptr // of products of few tokens whose columns are split
-	summed  ptr // how many of them are there, zero between the kernels
+	sums    ptr // of products of few tokens whose columns are split; all bits are 1 between the kernels
 	turns   ptr // one word: the barrier between products of few tokens, see chain.cu
 	ids     ptr // (R)
 	sampled ptr // (R): id sampled last for each slot
@@ -39,14 +37,14 @@ type buffers struct {
 }
 
 func (b *buffers) allocate(m *machine, cfg *gpu.Config, l *layout, multiprocessors int) error {
-	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.joined, &b.squares, &b.sums, &b.summed, &b.turns, &b.ids, &b.sampled, &b.bad, &b.step}
+	members := []*ptr{&b.x, &b.h, &b.y, &b.qkv, &b.attn, &b.gateUp, &b.act, &b.logits, &b.partial, &b.joined, &b.squares, &b.sums, &b.turns, &b.ids, &b.sampled, &b.bad, &b.step}
 	for i, p := range parts(cfg, l, multiprocessors) {
 		var err error
 		if *members[i], err = m.allocate(p.what, p.bytes); err != nil {
 			return err
 		}
-		if slices.Contains([]*ptr{&b.joined, &b.summed, &b.turns}, members[i]) {
-			if err := m.fill(*members[i], 0, p.bytes); err != nil {
+		if value, fills := map[*ptr]byte{&b.joined: 0, &b.turns: 0, &b.sums: 0xff}[members[i]]; fills {
+			if err := m.fill(*members[i], value, p.bytes); err != nil {
 				return err
 			}
 		}

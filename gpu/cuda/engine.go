@@ -116,7 +116,8 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	since = stages.Lap("weights", since)
-	e.layout = newLayout(&e.cfg, windows(g), lists(g, e.device.Multiprocessors), wideMin(g, e.device.Multiprocessors))
+	e.layout = newLayout(&e.cfg, windows(g), attentionCut(g, e.device.Multiprocessors))
+	e.layout.beside = besideCut(g, e.device.few())
 	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout, e.device.Multiprocessors); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
 
 // shape is the shape of the program that runs a step.
@@ -147,8 +148,12 @@ func (e *Engine) keys(b *builder, i, tokens int) {
 
 // attention lists the attention of a layer. Its grid is the same whatever the work: it is in the lists of the step structure.
 func (e *Engine) attention(b *builder, i, tokens int) {
-	g := e.cfg.Geometry
-	sharedKernel(b, "attention", layerName(i, "attention"), [3]int{e.layout.lists, g.KVHeads, 1}, attentionThreads, attentionShared(g.HeadDim), e.attentionArgs(i, tokens))
+	g, c := e.cfg.Geometry, e.layout.of(tokens).cut
+	name, shared := "attention", attentionShared(g.HeadDim)
+	if c.rows == fewRows {
+		name, shared = kernels.Few, besideShared(g.HeadDim)
+	}
+	sharedKernel(b, name, layerName(i, "attention"), [3]int{c.lists, g.KVHeads, 1}, attentionThreads, shared, e.attentionArgs(i, tokens))
 }
 
 // attentionWide lists the attention of the wide tiles of a layer, by the kernel of compute capability 9.0 or the one for all.
@@ -184,7 +189,7 @@ func (e *Engine) tail(b *builder, tokens, rows int) {
 	e.norm(b, "last norm", rows, normArgs{y: added, w: e.weights.norm, pick: e.at(l.last)})
 	if e.few(rows) {
 		head := product{kind: floatProduct, in: buf.h, weights: e.weights.head, out: buf.logits, n: int32(g.Vocab), k: int32(g.Hidden)}
-		e.products(b, "LM head", rows, []link{{product: head}}, planFew([]fewSize{headSize(g)}, rows, e.device.Multiprocessors))
+		e.products(b, "LM head", rows, []link{{product: head}}, planFew([]fewSize{headSize(g)}, rows, e.device.few()))
 	} else {
 		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
 	}

@@ -13,6 +13,7 @@ type attentionCase struct {
 	heads, kvHeads, window, lists, blockSize int
 	wide                                     bool     // rows of many tokens go to the kernel for them
 	steep                                    bool     // scores differ by so much that the largest one is passed again and again
+	few                                      bool     // attention_few
 	rows                                     [][2]int // keys in the cache before the step, and new tokens
 }
 
@@ -32,6 +33,18 @@ func (s *stand) attentions() {
 	}
 	if !tensorHeads(s.head) {
 		return
+	}
+	for _, groups := range [][2]int{{4, 2}, {8, 1}, {3, 3}, {7, 1}} {
+		for _, window := range []int{0, 37} {
+			for _, lists := range []int{1, 5} {
+				s.attention(attentionCase{heads: groups[0], kvHeads: groups[1], window: window, lists: lists, blockSize: 16 * groups[1], few: true, rows: mixed})
+			}
+		}
+	}
+	s.attention(attentionCase{heads: 6, kvHeads: 1, lists: 70, blockSize: 16, few: true, rows: [][2]int{{4700, 1}}})
+	if !short() {
+		s.attention(attentionCase{heads: 32, kvHeads: 8, lists: 16, blockSize: 16, few: true, rows: [][2]int{{1023, 1}}})
+		s.attention(attentionCase{heads: 16, kvHeads: 4, lists: 33, blockSize: 32, few: true, rows: [][2]int{{8000, 1}, {3000, 1}, {0, 1}, {700, 3}}})
 	}
 	s.wideAttentions()
 }
@@ -99,7 +112,11 @@ func (s *stand) attention(c attentionCase) {
 		least = 1
 	}
 	var w work
-	w.plan(step, group, c.window, c.lists, least)
+	form := cut{lists: c.lists, rows: tileRows, piece: 2 * keyStep, wideMin: least}
+	if c.few {
+		form.rows, form.piece = fewRows, keyStep
+	}
+	w.plan(step, group, c.window, form)
 	for _, tiles := range [][]tile{w.tiles, w.wides} {
 		for i := range tiles {
 			tiles[i].row *= int32(p.width) // where its block table begins
@@ -134,7 +151,11 @@ func (s *stand) attention(c attentionCase) {
 	for _, k := range s.wideKernels(&c) {
 		var read func() []uint16
 		args.out, read = output(s, "out", blanks16(tokens*c.heads*s.head))
-		launch(s, "attention", [3]int{c.lists, c.kvHeads, 1}, attentionThreads, attentionShared(s.head), args)
+		name, shared := "attention", attentionShared(s.head)
+		if c.few {
+			name, shared = kernels.Few, besideShared(s.head)
+		}
+		launch(s, name, [3]int{c.lists, c.kvHeads, 1}, attentionThreads, shared, args)
 		s.zero("arrived", counts())
 		if c.wide {
 			s.attendWide(k, &c, len(p.values)/s.head, tokens, args)

@@ -2,14 +2,11 @@
 
 package cuda
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // chainCase is a chain of products of few tokens.
 type chainCase struct {
-	tokens, ring, blocks, k int // k is the number of columns of the first product
+	tokens, ring, blocks, k int // ring 0: the tokens are held in registers; k is the number of columns of the first product
 	links                   []linkCase
 	heads, kvHeads          int
 }
@@ -48,7 +45,9 @@ func (s *stand) chains(rotate bool) {
 				for _, bias := range []bool{false, true} {
 					i++
 					l := linkCase{kind: kind, n: 86, splits: splits, scaled: i%3 > 0, bias: bias}
-					s.chain(chainCase{tokens: tokens, ring: fewRings[i%len(fewRings)], blocks: min(6, (1+i%3)*splits), k: 320, links: []linkCase{l}, heads: 2, kvHeads: 1}, &turns)
+					for _, ring := range s.rings(i) {
+						s.chain(chainCase{tokens: tokens, ring: ring, blocks: min(6, (1+i%3)*splits), k: 320, links: []linkCase{l}, heads: 2, kvHeads: 1}, &turns)
+					}
 				}
 			}
 		}
@@ -71,11 +70,31 @@ func (s *stand) chains(rotate bool) {
 					fits = fits && l.splits <= blocks
 				}
 				if fits && (!short() || (tokens+blocks+i)%3 == 0) {
-					s.chain(chainCase{tokens: tokens, ring: fewRings[(i+tokens+blocks)%len(fewRings)], blocks: blocks, k: 192, links: links}, &turns)
+					for _, ring := range s.rings(i + tokens + blocks) {
+						s.chain(chainCase{tokens: tokens, ring: ring, blocks: blocks, k: 192, links: links}, &turns)
+					}
 				}
 			}
 		}
 	}
+	for i, k := range []int{64 * fewStreams * heldTurns, 64*fewStreams*3 - 64, 64 * fewStreams * 5} { // columns of several chunks of a warp
+		for _, tokens := range []int{2, 7, 12, 16} {
+			for _, ring := range s.rings(i) {
+				if fewFits(ring == 0, tokens, ring, k) {
+					s.chain(chainCase{tokens: tokens, ring: ring, blocks: 3, k: k, links: []linkCase{{plain, 1088, 1, true, false}, {add, 64, 1, false, true}}}, &turns)
+				}
+			}
+		}
+	}
+}
+
+// rings are the ring for a case by its number, beside tokens in shared memory, and 0 if the device has the kernels that hold them in registers.
+func (s *stand) rings(i int) []int {
+	rings := []int{fewRings[i%len(fewRings)]}
+	if _, held := s.functions["chain_held_8"]; held {
+		rings = append(rings, 0)
+	}
+	return rings
 }
 
 // chain runs a chain. Each product is compared with its twin on what the kernel gave it.
@@ -83,7 +102,7 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 	s.t.Helper()
 	s.begin("%d tokens, %d columns, %+v, ring of %d, %d blocks", c.tokens, c.k, c.links, c.ring, c.blocks)
 	args := chainArgs{count: int32(len(c.links)), tokens: int32(c.tokens), ring: int32(c.ring), eps: 1e-5}
-	tiles, columns, units, sums, split := (c.tokens+7)/8, 0, 0, 0, false
+	tiles, columns, sums := (c.tokens+7)/8, 0, 0
 	var list []*ran
 	k := c.k
 	for i, l := range c.links {
@@ -103,25 +122,30 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 		s.result(&c, r, &args, p)
 		list = append(list, r)
 		columns = max(columns, (k/fewColumns+l.splits-1)/l.splits*fewColumns)
-		units = max(units, r.units())
-		sums, split = max(sums, r.units()*l.splits*tiles*32*4), split || l.splits > 1
+		sums = max(sums, r.units()*l.splits*tiles*32*4)
 		if k = l.n; l.kind == int(gateProduct) {
 			k = l.n / 2
 		}
 	}
-	var partial, counts, word func() []uint32
+	var partial, word func() []uint32
 	args.partial, partial = output(s, "partial", blanks32(sums))
-	args.arrived, counts = output(s, "arrived", make([]uint32, units))
 	args.turns, word = output(s, "turns", []uint32{*turns})
 	args.abort = input(s, "abort", []uint32{0})
-	launch(s, fmt.Sprintf("chain_%d", 8*tiles), [3]int{c.blocks, 1, 1}, chainThreads, fewShared(c.tokens, c.ring, columns), args)
-	s.zero("arrived", counts())
+	if c.ring == 0 {
+		columns = 0
+		c.ring, _ = heldForm(tiles)
+	}
+	name, threads := (&fewPlan{tiles: tiles, held: columns == 0}).kernel()
+	launch(s, name, [3]int{c.blocks, 1, 1}, threads, fewShared(c.tokens, c.ring, columns), args)
 	if want := *turns ^ uint32(len(c.links)-1)<<31; word()[0] != want {
 		s.t.Errorf("%s, %s: the word of the barrier is %#x, want %#x", s.kernel, s.label, word()[0], want)
 	}
 	*turns = word()[0]
-	if got := partial(); !split && got[0] != blank32 {
-		s.t.Errorf("%s, %s: there are partial sums", s.kernel, s.label)
+	for i, v := range partial() {
+		if v != blank32 {
+			s.t.Errorf("%s, %s: word %d of the partial sums is %#x after the kernel", s.kernel, s.label, i, v)
+			break
+		}
 	}
 	for _, r := range list {
 		r.check()

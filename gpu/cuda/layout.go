@@ -21,8 +21,8 @@ type shape struct {
 // fills it in pinned memory and copies it to the device before the step's commands run. Programs of few tokens have a small one, for the device waits for the copy.
 type layout struct {
 	windows   []int // distinct windows of the layers; 0 is all keys
-	wideMin   int   // wide tiles of a step that are worth it; 0: none is made
-	lists     int   // that the keys of a step are shared out among
+	cut             // of the attention
+	beside    *cut  // that of steps of besideMost tokens, if it is another one
 	tokens    int   // that a step computes, padding included
 	rows      int   // most that a step samples, padding included
 	width     int   // blocks in a row of the block tables
@@ -47,11 +47,6 @@ type layout struct {
 // windows are the distinct windows of a model's layers.
 func windows(g *model.Geometry) []int { return slices.Compact(slices.Sorted(slices.Values(g.Windows))) }
 
-// lists is how many lists of attention there are for each KV head, so that each multiprocessor has as many blocks as fit.
-func lists(g *model.Geometry, multiprocessors int) int {
-	return max(1, blocksPerProcessor(g.HeadDim)*multiprocessors/g.KVHeads)
-}
-
 // padded is a largest number of tokens or rows with the padding of the graph that covers it.
 func padded(cfg *gpu.Config, most int) int {
 	if cfg.Graph.PrefillMode() == gpu.GraphNone && cfg.Graph.DecodeMode() == gpu.GraphNone {
@@ -60,8 +55,8 @@ func padded(cfg *gpu.Config, most int) int {
 	return max(most, cfg.Graph.Capture(most))
 }
 
-func newLayout(cfg *gpu.Config, windows []int, lists, wideMin int) layout {
-	l := layout{windows: windows, lists: lists, wideMin: wideMin, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
+func newLayout(cfg *gpu.Config, windows []int, c cut) layout {
+	l := layout{windows: windows, cut: c, tokens: padded(cfg, cfg.MaxBatchedTokens), rows: padded(cfg, cfg.MaxSeqs), blockSize: cfg.BlockSize,
 		width: (cfg.MaxModelLen + cfg.BlockSize - 1) / cfg.BlockSize}
 	l.place()
 	return l
@@ -71,6 +66,9 @@ func newLayout(cfg *gpu.Config, windows []int, lists, wideMin int) layout {
 func (l *layout) of(tokens int) *layout {
 	p := *l
 	p.tokens = tokens
+	if l.beside != nil && tokens <= besideMost {
+		p.cut = *l.beside
+	}
 	p.place()
 	return &p
 }
@@ -133,7 +131,7 @@ func (l *layout) fill(s []int32, step *gpu.Step, run shape, group int, serial ui
 		s[l.last+i], s[l.rowSlots+i] = 0, -1
 	}
 	for k, window := range l.windows {
-		w.plan(step, group, window, l.lists, l.wideMin)
+		w.plan(step, group, window, l.cut)
 		s[l.wideCount+k] = int32(len(w.wides))
 		putTiles(s[l.wides+k*l.tokens*tileWords:], w.wides, w.tables)
 		copy(s[l.starts+k*(l.lists+1):], w.starts)

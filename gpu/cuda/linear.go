@@ -2,10 +2,7 @@
 
 package cuda
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // few says whether the products of so many tokens are those of chain.cu, which read weights as fast as memory gives them; the library's are faster for more.
 func (e *Engine) few(tokens int) bool {
@@ -83,7 +80,7 @@ func (e *Engine) fewLinks(i int) (links []link, rotates bool) {
 
 // chain lists products of a layer in one kernel, or in one each where together they do not fit.
 func (e *Engine) chain(b *builder, i, tokens int, links ...link) {
-	for _, p := range planChain(sizes(links), tokens, e.device.Multiprocessors) {
+	for _, p := range planChain(sizes(links), tokens, e.device.few()) {
 		n := len(p.products)
 		e.products(b, layerName(i, purposes(links[:n])), tokens, links[:n], p)
 		links = links[n:]
@@ -111,12 +108,13 @@ func purposes(links []link) string {
 // products lists a chain as it is planned.
 func (e *Engine) products(b *builder, purpose string, tokens int, links []link, p fewPlan) {
 	g, buf, l := e.cfg.Geometry, &e.buf, e.layout.of(tokens)
-	args := chainArgs{partial: buf.sums, arrived: buf.summed, turns: buf.turns, abort: e.watchdog.at, count: int32(len(links)), tokens: int32(tokens), ring: int32(p.ring), eps: float32(g.NormEps),
+	args := chainArgs{partial: buf.sums, turns: buf.turns, abort: e.watchdog.at, count: int32(len(links)), tokens: int32(tokens), ring: int32(p.ring), eps: float32(g.NormEps),
 		heads: int32(g.Heads), kvHeads: int32(g.KVHeads), blockSize: int32(l.blockSize), half: int32(buf.half), positions: e.at(l.positions), places: e.at(l.places), cosines: buf.cosines, sines: buf.sines}
 	for i, x := range links {
 		args.products[i] = x.product
 		args.products[i].splits = int32(p.splits[i])
 		args.cache = max(args.cache, x.cache)
 	}
-	sharedKernel(b, fmt.Sprintf("chain_%d", 8*p.tiles), purpose, [3]int{p.blocks, 1, 1}, chainThreads, p.shared, args)
+	name, threads := p.kernel()
+	sharedKernel(b, name, purpose, [3]int{p.blocks, 1, 1}, threads, p.shared, args)
 }

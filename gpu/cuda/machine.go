@@ -41,6 +41,9 @@ type Device struct {
 // hopper says whether the device has Hopper's own instructions.
 func (d *Device) hopper() bool { return d.Capability == [2]int{9, 0} }
 
+// few is what the plans of chains depend on.
+func (d *Device) few() fewDevice { return fewDevice{d.Multiprocessors, d.hopper()} }
+
 // Devices describes the visible GPUs. Libraries must be open.
 func Devices() ([]Device, error) {
 	var list []Device

@@ -24,7 +24,7 @@ func (m Memory) Fixed() int64 { return m.Weights + m.Activations + m.Workspace +
 // Need is what an engine with a configuration takes on a device with so many multiprocessors. cfg.Blocks does not matter.
 func Need(cfg *gpu.Config, multiprocessors int) Memory {
 	g := cfg.Geometry
-	l := newLayout(cfg, windows(g), lists(g, multiprocessors), wideMin(g, multiprocessors))
+	l := newLayout(cfg, windows(g), attentionCut(g, multiprocessors))
 	m := Memory{Weights: 2 * g.Parameters(), Workspace: workspaceSize, Margin: margin, Block: g.KVBytesPerToken(2, 1) * int64(cfg.BlockSize)}
 	if cfg.Ceilings {
 		m.Ceilings = ceilingBytes(productSide)
@@ -58,7 +58,7 @@ type part struct {
 func parts(cfg *gpu.Config, l *layout, multiprocessors int) []part {
 	g, t, r := cfg.Geometry, int64(l.tokens), int64(l.rows)
 	hidden, width, q := int64(g.Hidden), int64(g.Intermediate), int64(g.QSize())
-	sums, arrivals, turns := fewBuffers(g, multiprocessors)
+	sums, turns := fewBuffers(g, multiprocessors)
 	const activations = "activations (--max-num-batched-tokens)"
 	return []part{
 		{"the residual stream (--max-num-batched-tokens)", 4 * t * hidden},
@@ -73,7 +73,6 @@ func parts(cfg *gpu.Config, l *layout, multiprocessors int) []part {
 		{"attention", 4 * int64(l.piecesMax()) * int64(g.KVHeads)},
 		{"sums of squares (--max-num-batched-tokens)", 4 * max(t, fewTokens*(hidden+unitRows-1)/unitRows)},
 		{"products of few tokens", sums},
-		{"products of few tokens", arrivals},
 		{"products of few tokens", turns},
 		{"sampled ids", 4 * r},
 		{"sampled ids", 4 * r},

@@ -10,10 +10,11 @@ import (
 const (
 	wideRows         = 128 // query rows of a wide tile
 	tileRows         = 16  // query rows of a tile: new tokens times query heads of a KV head
+	fewRows          = 8   // the same for attention_few
 	attentionThreads = 128
 	blockKeys        = 16  // keys that lie in one block where the tensor cores attend: block sizes are multiples of it
 	keyStep          = 64  // keys that a block takes at a time
-	pieceMin         = 128 // keys of an item whose tile has several, but the last
+	wholeMost        = 128 // keys of a tile that is not cut
 	itemCost         = 32  // what an item costs beside its keys, in keys
 )
 
@@ -33,6 +34,14 @@ type item struct {
 	piece      int32 // of the partial results, where the tile has several items
 }
 
+// cut says how the attention of a step is cut.
+type cut struct {
+	lists   int // that the keys are shared out among
+	rows    int // query rows of a tile, at most
+	piece   int // keys of an item whose tile has several, at least, but the last
+	wideMin int // wide tiles of a step that are worth it; 0: none is made
+}
+
 // work is the attention of a step in layers with one window.
 type work struct {
 	wides  []tile // of rows with many new tokens, the longest first; their keys are not cut
@@ -43,10 +52,10 @@ type work struct {
 }
 
 // plan cuts the new tokens of a step into tiles, and shares the keys of those that are not wide out among lists, as evenly as they can be cut. Wide tiles are made
-// when there are wideMin of them, more than 0, so that they keep the device busy. All depends on the step alone, never on the device's state.
-func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
+// when there are wideMin of them, so that they keep the device busy. All depends on the step alone, never on the device's state.
+func (w *work) plan(step *gpu.Step, group, window int, c cut) {
 	w.wides, w.tiles, w.items, w.starts = w.wides[:0], w.tiles[:0], w.items[:0], append(w.starts[:0], 0)
-	narrow, wide := max(1, tileRows/group), max(1, wideRows/group)
+	narrow, wide := max(1, c.rows/group), max(1, wideRows/group)
 	many := func(r *gpu.Row) bool { return r.New()*group > tileRows }
 	count := 0
 	for i := range step.Rows {
@@ -54,8 +63,8 @@ func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
 			count += (r.New() + wide - 1) / wide
 		}
 	}
-	useWide := wideMin > 0 && count >= wideMin && step.Tokens() > fewTokens
-	first, cost := 0, lists*itemCost
+	useWide := c.wideMin > 0 && count >= c.wideMin && step.Tokens() > fewTokens
+	first, cost := 0, (c.lists-1)*itemCost // a list that ends within a tile makes one item more of it
 	for i := range step.Rows {
 		r := &step.Rows[i]
 		isWide := useWide && many(r)
@@ -76,20 +85,22 @@ func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
 		first += r.New()
 	}
 	slices.SortStableFunc(w.wides, func(a, b tile) int { return int(b.position+b.tokens) - int(a.position+a.tokens) })
-	share := (cost + lists - 1) / lists
+	share := (cost + c.lists - 1) / c.lists
 	left, pieces := share, 0
 	for i := range w.tiles {
 		t := &w.tiles[i]
 		from := len(w.items)
 		for begin, end := t.keys(window); begin < end; {
 			n := end - begin
-			if len(w.starts) < lists && n+itemCost > left { // the last list takes all that is left
+			if len(w.starts) < c.lists && n+itemCost > left { // the last list takes all that is left
 				room := (left - itemCost + keyStep - 1) / keyStep * keyStep
 				if room <= 0 && left < share {
 					w.starts, left = append(w.starts, int32(len(w.items))), share
 					continue
 				}
-				n = min(n, max(room, pieceMin))
+				if n > wholeMost {
+					n = min(n, max(room, c.piece))
+				}
 			}
 			w.items = append(w.items, item{int32(i), int32(begin), int32(begin + n), 0})
 			begin += n
@@ -104,7 +115,7 @@ func (w *work) plan(step *gpu.Step, group, window, lists, wideMin int) {
 			}
 		}
 	}
-	for len(w.starts) <= lists {
+	for len(w.starts) <= c.lists {
 		w.starts = append(w.starts, int32(len(w.items)))
 	}
 }

@@ -27,7 +27,7 @@ func TestPlanCoversKeys(t *testing.T) {
 			}
 			var w work
 			const lists = 66
-			w.plan(step, c.group, c.window, lists, 0)
+			w.plan(step, c.group, c.window, cut{lists: lists, rows: tileRows, piece: 2 * keyStep})
 			if len(w.items) > len(w.tiles)+lists {
 				t.Errorf("%d items of %d tiles", len(w.items), len(w.tiles))
 			}

@@ -78,7 +78,7 @@ func TestLimitOfAStep(t *testing.T) {
 func TestAbortEndsAWaitingChain(t *testing.T) {
 	e := openEngine(t, configuration(geometry(t, "tiny", "{}")))
 	links, _ := e.fewLinks(0)
-	p := planFew(sizes(links), 1, e.device.Multiprocessors)
+	p := planFew(sizes(links), 1, e.device.few())
 	p.blocks = e.device.Multiprocessors + 1
 	b := &builder{m: e.machine, functions: e.functions}
 	e.products(b, "a chain that waits", 1, links, p)

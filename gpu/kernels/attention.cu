@@ -6,7 +6,8 @@
 
 #define TILE 16
 #define ATTENTION_THREADS 128
-#define JOINED 32 // pieces that are joined at a time
+#define JOINED 32 // pieces that are joined at a time: a lane each
+#define PIECE_SIZE (TILE * (HEAD_SIZE + 2)) // of partial results: weighted sums of all rows, then the largest score and the sum of weights of each
 
 struct item {
 	int tile;       // in the tile list
@@ -31,7 +32,7 @@ struct attention_args {
 	const int *starts;   // (lists + 1): first item of each list
 	const tile *wide;    // of rows with many new tokens: up to 128 / group of them, in no list
 	const int *wide_count;
-	float *partial;      // (pieces, kv_heads, TILE, HEAD_SIZE + 2): weighted sum, largest score, sum of weights
+	float *partial;      // (pieces, kv_heads, PIECE_SIZE)
 	u32 *arrived;        // (pieces, kv_heads), zero between the launches: items of a tile that have ended
 	bf16 *out;           // (tokens, heads, HEAD_SIZE)
 	int heads, kv_heads, block_size, window;
@@ -44,80 +45,85 @@ DEVICE i64 query_row(const attention_args &a, const tile &t, int kv, int r, int 
 	return (i64)(t.first + r / group) * heads + kv * group + r % group;
 }
 
-// Where the partial results of row r of a piece are.
-DEVICE float *partial_row(const attention_args &a, int piece, int kv, int r) {
-	return a.partial + (((i64)piece * a.kv_heads + kv) * TILE + r) * (HEAD_SIZE + 2);
-}
+// Where the partial results of a piece are.
+DEVICE float *partial_piece(const attention_args &a, int piece, int kv) { return a.partial + ((i64)piece * a.kv_heads + kv) * PIECE_SIZE; }
 
-// Puts value d of row r of an item where it belongs: the weighted sum, and what it was weighted with.
-DEVICE void put_value(const attention_args &a, const item &it, const tile &t, int kv, int r, int d, float value, float top, float sum) {
+// Puts COUNT values from d on of row r of an item where they belong: weighted sums, and what they were weighted with.
+template <int COUNT> DEVICE void put_values(const attention_args &a, const item &it, const tile &t, int kv, int r, int d, const float (&value)[COUNT], float top, float sum) {
 	if (t.items == 1) {
-		a.out[query_row(a, t, kv, r, a.heads) * HEAD_SIZE + d] = to_bf16(value / sum);
+		bf16 *to = a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE + d;
+		if (COUNT == 4) *(uint2 *)to = uint2{pack(value[0] / sum, value[1 % COUNT] / sum), pack(value[2 % COUNT] / sum, value[3 % COUNT] / sum)};
+		else
+			for (int i = 0; i < COUNT; i++) to[i] = to_bf16(value[i] / sum);
 		return;
 	}
-	float *row = partial_row(a, it.piece, kv, r);
-	row[d] = value;
-	if (d == 0) row[HEAD_SIZE] = top, row[HEAD_SIZE + 1] = sum;
+	float *piece = partial_piece(a, it.piece, kv), *to = piece + r * HEAD_SIZE + d;
+	if (COUNT == 4) *(float4 *)to = float4{value[0], value[1 % COUNT], value[2 % COUNT], value[3 % COUNT]};
+	else
+		for (int i = 0; i < COUNT; i++) to[i] = value[i];
+	if (d == 0) *(float2 *)(piece + TILE * HEAD_SIZE + 2 * r) = float2{top, sum};
 }
 
-// Ends an item. The block that ends the last item of a tile joins them, in their order.
-DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
+// Ends an item of ROWS query rows at most. The block that ends the last item of a tile joins them, in their order. Each step is a wait for memory, so as many pieces are read at the same time as
+// there are registers for.
+template <int ROWS, int AT_ONCE> DEVICE void join_items(const attention_args &a, const tile &t, int kv) {
 	__shared__ int last;
 	if (t.items == 1) return;
 	__syncthreads(); // all of the item is written
 	if (threadIdx.x == 0) {
 		u32 *at = a.arrived + (i64)t.piece * a.kv_heads + kv;
-		device_fence();
 		last = arrive(at) == t.items - 1;
 		if (last) *at = 0;
 	}
 	__syncthreads();
 	if (!last) return;
-	device_fence();
-	const int rows = t.tokens * (a.heads / a.kv_heads);
-	const i64 stride = (i64)a.kv_heads * TILE * (HEAD_SIZE + 2);
-	// The weight of each piece of a row, for so many pieces at a time: all are read together.
-	__shared__ float weights[TILE][JOINED + 1], tops[TILE], sums[TILE];
-	constexpr int COLUMNS = (TILE * HEAD_SIZE + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
-	float values[COLUMNS] = {};
+	const int rows = t.tokens * (a.heads / a.kv_heads), tid = recomputed((int)threadIdx.x), lane = tid % 32;
+	const i64 stride = (i64)a.kv_heads * PIECE_SIZE;
+	__shared__ float weights[ROWS][JOINED + 1], tops[ROWS], sums[ROWS]; // of each piece of a row, and of what was joined before
+	constexpr int COLUMNS = (ROWS * HEAD_SIZE / 4 + ATTENTION_THREADS - 1) / ATTENTION_THREADS;
+	float4 values[COLUMNS] = {};
 	for (int from = 0; from < t.items; from += JOINED) {
 		const int count = min(JOINED, t.items - from);
-		for (int i = threadIdx.x; i < rows * count; i += ATTENTION_THREADS) weights[i / count][i % count] = partial_row(a, t.piece + from + i % count, kv, i / count)[HEAD_SIZE];
-		__syncthreads();
-		if (threadIdx.x < rows) {
-			float *w = weights[threadIdx.x], top = from ? tops[threadIdx.x] : NEGATIVE_INFINITY, sum = from ? sums[threadIdx.x] : 0.0f;
-			const float *piece = partial_row(a, t.piece + from, kv, threadIdx.x) + HEAD_SIZE + 1;
-			float best = top;
-			for (int s = 0; s < count; s++) best = fmaxf(best, w[s]);
-			const float base = best == NEGATIVE_INFINITY ? 0.0f : best;
-			w[JOINED] = power2(top - base); // of what was joined before
-			sum *= w[JOINED];
-#pragma unroll 8
-			for (int s = 0; s < count; s++) {
-				w[s] = power2(w[s] - base);
-				sum += piece[s * stride] * w[s];
-			}
-			tops[threadIdx.x] = best, sums[threadIdx.x] = sum;
+		const float *pieces = partial_piece(a, t.piece + from, kv);
+		float4 read[AT_ONCE];
+		auto begin = [&](int four, int first) { // of pieces first to first + AT_ONCE - 1
+#pragma unroll
+			for (int s = 0; s < AT_ONCE; s++) read[s] = first + s < count ? *(const float4 *)(pieces + (first + s) * stride + four * 4) : float4{0, 0, 0, 0};
+		};
+		if (tid < rows * (HEAD_SIZE / 4)) begin(tid, 0);
+		for (int r = tid / 32; r < rows; r += ATTENTION_THREADS / 32) {
+			const float2 piece = lane < count ? *(const float2 *)(pieces + lane * stride + TILE * HEAD_SIZE + 2 * r) : float2{NEGATIVE_INFINITY, 0};
+			const float before = from ? tops[r] : NEGATIVE_INFINITY, sum = from ? sums[r] : 0.0f, best = fmaxf(before, warp_max(piece.x));
+			const float base = best == NEGATIVE_INFINITY ? 0.0f : best, weight = power2(piece.x - base), keep = power2(before - base);
+			weights[r][lane] = weight;
+			const float total = warp_sum(piece.y * weight);
+			warp_fence(); // all lanes have read what the first one writes
+			if (lane == 0) weights[r][JOINED] = keep, tops[r] = best, sums[r] = sum * keep + total;
 		}
 		__syncthreads();
-		const int tid = recomputed((int)threadIdx.x);
 #pragma unroll
 		for (int c = 0; c < COLUMNS; c++) {
-			const int i = tid + c * ATTENTION_THREADS;
-			if (i >= rows * HEAD_SIZE) break;
-			const int r = i / HEAD_SIZE;
-			const float *piece = partial_row(a, t.piece + from, kv, r) + i % HEAD_SIZE;
-			float value = values[c] * weights[r][JOINED];
-#pragma unroll 8
-			for (int s = 0; s < count; s++) value += piece[s * stride] * weights[r][s];
-			values[c] = value;
+			const int four = tid + c * ATTENTION_THREADS;
+			if (four >= rows * (HEAD_SIZE / 4)) break;
+			const float *w = weights[four / (HEAD_SIZE / 4)];
+			float4 &v = values[c];
+			v = float4{v.x * w[JOINED], v.y * w[JOINED], v.z * w[JOINED], v.w * w[JOINED]};
+			for (int first = 0; first < count; first += AT_ONCE) {
+				if (c > 0 || first > 0) begin(four, first);
+#pragma unroll
+				for (int s = 0; s < AT_ONCE; s++) {
+					const float weight = w[first + s];
+					v.x += read[s].x * weight, v.y += read[s].y * weight, v.z += read[s].z * weight, v.w += read[s].w * weight;
+				}
+			}
 		}
 		__syncthreads();
 	}
 #pragma unroll
 	for (int c = 0; c < COLUMNS; c++) {
-		const int i = threadIdx.x + c * ATTENTION_THREADS;
-		if (i >= rows * HEAD_SIZE) break;
-		a.out[query_row(a, t, kv, i / HEAD_SIZE, a.heads) * HEAD_SIZE + i % HEAD_SIZE] = to_bf16(values[c] / sums[i / HEAD_SIZE]);
+		const int four = tid + c * ATTENTION_THREADS, r = four / (HEAD_SIZE / 4);
+		if (r >= rows) break;
+		const float4 v = values[c];
+		*(uint2 *)(a.out + query_row(a, t, kv, r, a.heads) * HEAD_SIZE + four % (HEAD_SIZE / 4) * 4) = uint2{pack(v.x / sums[r], v.y / sums[r]), pack(v.z / sums[r], v.w / sums[r])};
 	}
 }

@@ -97,10 +97,10 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 1) attention(con
 			if (HEAD_SIZE % ATTENTION_THREADS == 0 || d < HEAD_SIZE) {
 #pragma unroll
 				for (int r = 0; r < TILE; r++)
-					if (r < rows) put_value(a, it, t, kv, r, d, acc[r][c], top[r], sum[r]);
+					if (r < rows) put_values<1>(a, it, t, kv, r, d, {acc[r][c]}, top[r], sum[r]);
 			}
 		}
-		join_items(a, t, kv);
+		join_items<TILE, 16>(a, t, kv);
 	}
 }
 

@@ -35,10 +35,96 @@ DEVICE void load_queries(const attention_args &a, const tile &t, int kv, int fir
 	}
 }
 
+// The scores of a warp's query rows with 16 keys.
+DEVICE void score_keys(const u32 (&q)[HEAD_SIZE / 16][4], bf16 *keys, float (&s)[2][4]) {
+	const int lane = threadIdx.x % 32;
+#pragma unroll
+	for (int k = 0; k < HEAD_SIZE / 16; k++) {
+		u32 b[4];
+		load_matrices(b, key_part(keys, lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
+		mma(s[0], q[k], b[0], b[1]);
+		mma(s[1], q[k], b[2], b[3]);
+	}
+}
+
+// What a lane's two query rows have been weighted with so far: the largest score, and the sum of weights of the keys that this lane has.
+struct weighted {
+	float top[2], sum[2];
+};
+
+// Makes weights of the scores of 16 keys from key on, and says what the sums before them are to be multiplied with.
+DEVICE void weigh_keys(float scale, int key, const int (&lowest)[2], const int (&highest)[2], float (&s)[2][4], weighted &w, float (&correct)[2]) {
+	key += 2 * (threadIdx.x % 4);
+#pragma unroll
+	for (int h = 0; h < 2; h++) {
+		float best = w.top[h];
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			const int at = key + e / 2 * 8 + e % 2;
+			float &v = s[e / 2][2 * h + e % 2];
+			v = at >= lowest[h] && at <= highest[h] ? v * scale : NEGATIVE_INFINITY;
+			best = fmaxf(best, v);
+		}
+		best = four_max(best);
+		const float base = best == NEGATIVE_INFINITY ? 0.0f : best; // nothing seen yet: all weights are 0
+		correct[h] = power2(w.top[h] - base);
+		w.top[h] = best;
+		w.sum[h] *= correct[h];
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			float &v = s[e / 2][2 * h + e % 2];
+			v = power2(v - base);
+			w.sum[h] += v;
+		}
+	}
+}
+
+// Adds 16 keys' values times their weights.
+DEVICE void add_values(float (&acc)[HEAD_SIZE / 8][4], const float (&s)[2][4], const float (&correct)[2], bf16 *values) {
+	const int lane = threadIdx.x % 32;
+	const u32 p[4] = {pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]), pack(s[1][0], s[1][1]), pack(s[1][2], s[1][3])};
+#pragma unroll
+	for (int d = 0; d < HEAD_SIZE / 8; d += 2) {
+		u32 b[4];
+		load_matrices_transposed(b, key_part(values, lane % 16, d + lane / 16));
+#pragma unroll
+		for (int h = 0; h < 2; h++) {
+			float(&c)[4] = acc[d + h];
+			c[0] *= correct[0], c[1] *= correct[0], c[2] *= correct[1], c[3] *= correct[1];
+			mma(c, p, b[2 * h], b[2 * h + 1]);
+		}
+	}
+}
+
+// What the warps of a block have weighted their query rows with.
+struct weighed {
+	float tops[ATTENTION_WARPS][TILE], sums[ATTENTION_WARPS][TILE];
+};
+
+// Joins the results of the warps, (warps, ROWS, JOIN_STRIDE), and puts them where the item's belong.
+template <int ROWS> DEVICE void join_warps(const attention_args &a, const item &it, const tile &t, int kv, const float *results, const weighed &all) {
+	__syncthreads();
+	for (int j = recomputed((int)threadIdx.x); j < t.tokens * (a.heads / a.kv_heads) * (HEAD_SIZE / 4); j += ATTENTION_THREADS) {
+		const int r = j / (HEAD_SIZE / 4), d = j % (HEAD_SIZE / 4) * 4;
+		float best = NEGATIVE_INFINITY, weights = 0, value[4] = {};
+#pragma unroll
+		for (int w = 0; w < ATTENTION_WARPS; w++) best = fmaxf(best, all.tops[w][r]);
+#pragma unroll
+		for (int w = 0; w < ATTENTION_WARPS; w++) {
+			const float weight = best == NEGATIVE_INFINITY ? 0.0f : power2(all.tops[w][r] - best);
+			const float4 v = *(const float4 *)(results + (w * ROWS + r) * JOIN_STRIDE + d);
+			weights += all.sums[w][r] * weight;
+			value[0] += v.x * weight, value[1] += v.y * weight, value[2] += v.z * weight, value[3] += v.w * weight;
+		}
+		put_values<4>(a, it, t, kv, r, d, value, best, weights);
+	}
+	join_items<ROWS, ROWS>(a, t, kv);
+}
+
 extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(const attention_args a) {
 	SHARED_MEMORY(memory); // the rings; at the end of an item the results of the warps: (warps, TILE, JOIN_STRIDE) float32
-	__shared__ float tops[ATTENTION_WARPS][TILE], sums[ATTENTION_WARPS][TILE];
-	const int group = a.heads / a.kv_heads, kv = blockIdx.y, tid = threadIdx.x, lane = tid % 32, warp = tid / 32, g = lane / 4, t4 = lane % 4;
+	__shared__ weighed all;
+	const int kv = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t4 = lane % 4;
 	const i64 to_value = (i64)a.kv_heads * a.block_size * HEAD_SIZE; // from a key to its value
 	bf16 *ring = (bf16 *)memory + warp * STAGES * 2 * HALF_STAGE;
 	allow_next();
@@ -48,7 +134,6 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 	for (int i = first; i < after; i++) {
 		const item it = a.items[i];
 		const tile t = a.tiles[it.tile];
-		const int rows = t.tokens * group;
 		const int *table = a.tables + t.table;
 		const int from = it.begin + warp * GROUP, groups = (max(0, it.end - from) + ATTENTION_WARPS * GROUP - 1) / (ATTENTION_WARPS * GROUP);
 		int known = 0; // block numbers of 32 groups, one in each lane
@@ -82,81 +167,30 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 2) attention(con
 		load_queries(a, t, kv, 0, q);
 		seen_keys(a, t, 0, lowest, highest);
 		highest[0] = min(highest[0], it.end - 1), highest[1] = min(highest[1], it.end - 1);
-		float acc[HEAD_SIZE / 8][4] = {}, top[2] = {NEGATIVE_INFINITY, NEGATIVE_INFINITY}, sum[2] = {0, 0};
+		float acc[HEAD_SIZE / 8][4] = {};
+		weighted own = {{NEGATIVE_INFINITY, NEGATIVE_INFINITY}, {0, 0}};
 
 		for (int n = 0; n < groups; n++) {
 			wait_copies<STAGES - 2>();
 			warp_fence(); // group n is here, and all lanes are through with group n - 1
 			fetch(n + STAGES - 1);
-			bf16 *keys = ring + n % STAGES * 2 * HALF_STAGE, *values = keys + HALF_STAGE;
-			float s[2][4] = {};
-#pragma unroll
-			for (int k = 0; k < HEAD_SIZE / 16; k++) {
-				u32 b[4];
-				load_matrices(b, key_part(keys, lane / 16 * 8 + lane % 8, k * 2 + lane / 8 % 2));
-				mma(s[0], q[k], b[0], b[1]);
-				mma(s[1], q[k], b[2], b[3]);
-			}
-			float correct[2];
-			const int key = from + n * ATTENTION_WARPS * GROUP + 2 * t4;
-#pragma unroll
-			for (int h = 0; h < 2; h++) {
-				float best = top[h];
-#pragma unroll
-				for (int e = 0; e < 4; e++) {
-					const int at = key + e / 2 * 8 + e % 2;
-					float &v = s[e / 2][2 * h + e % 2];
-					v = at >= lowest[h] && at <= highest[h] ? v * a.scale : NEGATIVE_INFINITY;
-					best = fmaxf(best, v);
-				}
-				best = four_max(best);
-				const float base = best == NEGATIVE_INFINITY ? 0.0f : best; // nothing seen yet: all weights are 0
-				correct[h] = power2(top[h] - base);
-				top[h] = best;
-				sum[h] *= correct[h];
-#pragma unroll
-				for (int e = 0; e < 4; e++) {
-					float &v = s[e / 2][2 * h + e % 2];
-					v = power2(v - base);
-					sum[h] += v;
-				}
-			}
-			const u32 p[4] = {pack(s[0][0], s[0][1]), pack(s[0][2], s[0][3]), pack(s[1][0], s[1][1]), pack(s[1][2], s[1][3])};
-#pragma unroll
-			for (int d = 0; d < HEAD_SIZE / 8; d += 2) {
-				u32 b[4];
-				load_matrices_transposed(b, key_part(values, lane % 16, d + lane / 16));
-#pragma unroll
-				for (int h = 0; h < 2; h++) {
-					float(&c)[4] = acc[d + h];
-					c[0] *= correct[0], c[1] *= correct[0], c[2] *= correct[1], c[3] *= correct[1];
-					mma(c, p, b[2 * h], b[2 * h + 1]);
-				}
-			}
+			bf16 *keys = ring + n % STAGES * 2 * HALF_STAGE;
+			float s[2][4] = {}, correct[2];
+			score_keys(q, keys, s);
+			weigh_keys(a.scale, from + n * ATTENTION_WARPS * GROUP, lowest, highest, s, own, correct);
+			add_values(acc, s, correct, keys + HALF_STAGE);
 		}
-
 		wait_copies<0>();
 		__syncthreads(); // all warps are through with their rings
 		float *results = (float *)memory + warp * TILE * JOIN_STRIDE;
 #pragma unroll
 		for (int h = 0; h < 2; h++) {
-			sum[h] = four_sum(sum[h]);
-			if (t4 == 0) tops[warp][g + 8 * h] = top[h], sums[warp][g + 8 * h] = sum[h];
+			own.sum[h] = four_sum(own.sum[h]);
+			if (t4 == 0) all.tops[warp][g + 8 * h] = own.top[h], all.sums[warp][g + 8 * h] = own.sum[h];
 #pragma unroll
 			for (int d = 0; d < HEAD_SIZE / 8; d++) *(float2 *)(results + (g + 8 * h) * JOIN_STRIDE + d * 8 + 2 * t4) = float2{acc[d][2 * h], acc[d][2 * h + 1]};
 		}
-		__syncthreads();
-		for (int j = tid; j < rows * HEAD_SIZE; j += ATTENTION_THREADS) {
-			const int r = j / HEAD_SIZE, d = j % HEAD_SIZE;
-			float best = NEGATIVE_INFINITY, weights = 0, value = 0;
-			for (int w = 0; w < ATTENTION_WARPS; w++) best = fmaxf(best, tops[w][r]);
-			for (int w = 0; w < ATTENTION_WARPS; w++) {
-				const float weight = best == NEGATIVE_INFINITY ? 0.0f : power2(tops[w][r] - best);
-				weights += sums[w][r] * weight, value += ((float *)memory)[(w * TILE + r) * JOIN_STRIDE + d] * weight;
-			}
-			put_value(a, it, t, kv, r, d, value, best, weights);
-		}
-		join_items(a, t, kv);
+		join_warps<TILE>(a, it, t, kv, (float *)memory, all);
 	}
 }
 

@@ -14,6 +14,11 @@ DEVICE float as_float(u32 bits) {
 	asm("mov.b32 %0, %1;" : "=f"(f) : "r"(bits));
 	return f;
 }
+DEVICE u32 as_bits(float v) {
+	u32 bits;
+	asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(v));
+	return bits;
+}
 DEVICE bf16 to_bf16(float v) {
 	bf16 r;
 	asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(v));
@@ -103,6 +108,13 @@ DEVICE void load_matrices_transposed(u32 (&r)[4], const void *row) {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)) : "memory");
 }
 
+// An 8 x 8 matrix of bfloat16, of which each lane has a pair as load_matrices gives it, transposed.
+DEVICE u32 transposed(u32 v) {
+	u32 r;
+	asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(v));
+	return r;
+}
+
 // Starts to copy 16 bytes to shared memory; what is not valid becomes 0. Groups of copies end with commit_copies; wait_copies waits until at most
 // so many groups of this thread are left.
 DEVICE void copy_async(void *to, const void *from, bool valid) {
@@ -147,6 +159,13 @@ DEVICE void add_release(u32 *at, u32 v) { asm volatile("red.release.gpu.global.a
 DEVICE u32 load_acquire(const u32 *at) {
 	u32 v;
 	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+	return v;
+}
+// Four values that other blocks may read, or write, at any time; nothing is ordered by them.
+DEVICE void store_relaxed(float4 *at, float4 v) { asm volatile("st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory"); }
+DEVICE float4 load_relaxed(const float4 *at) {
+	float4 v;
+	asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at) : "memory");
 	return v;
 }
 // A word that the host may write at any time.

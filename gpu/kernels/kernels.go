@@ -16,13 +16,14 @@ import (
 var files embed.FS
 
 // parts in the order in which they are one text.
-var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "chain.cu", "attention.cu", "attention_tensor.cu", "attention_wide.cu", "attention_hopper.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
+var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "chain.cu", "attention.cu", "attention_tensor.cu", "attention_few.cu", "attention_wide.cu", "attention_hopper.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
 
 // Names of the kernels that there are for every head size and device.
 var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep", "mark", "chain_8", "chain_16"}
 
-// Attention of many new tokens, for head sizes 64 and 128: Wide everywhere, Hopper on compute capability 9.0.
+// Attention for head sizes 64 and 128: of few tokens, and of many new tokens, Wide everywhere, Hopper on compute capability 9.0.
 const (
+	Few    = "attention_few"
 	Wide   = "attention_wide"
 	Hopper = "attention_hopper"
 )
@@ -30,8 +31,11 @@ const (
 // NamesFor are the names of all kernels that there are for a head size, on compute capability 9.0 or elsewhere.
 func NamesFor(headSize int, hopper bool) []string {
 	names := slices.Clone(Names)
+	if hopper {
+		names = append(names, "chain_held_8", "chain_held_16")
+	}
 	if headSize == 64 || headSize == 128 {
-		names = append(names, Wide)
+		names = append(names, Few, Wide)
 		if hopper {
 			names = append(names, Hopper)
 		}

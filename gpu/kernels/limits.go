@@ -65,12 +65,17 @@ func parseLimits(text string) (Limits, error) {
 	return limits, nil
 }
 
-// Check says what a kernel of a head size has beyond its limits.
-func (l Limits) Check(head int, kernel string, got Resources) error {
-	most, known := l[limitKey{head, kernel}]
-	if !known {
+// Of is the most that a kernel of a head size may take, if there is a line for it.
+func (l Limits) Of(head int, kernel string) (most Resources, known bool) {
+	if most, known = l[limitKey{head, kernel}]; !known {
 		most, known = l[limitKey{kernel: kernel}]
 	}
+	return most, known
+}
+
+// Check says what a kernel of a head size has beyond its limits.
+func (l Limits) Check(head int, kernel string, got Resources) error {
+	most, known := l.Of(head, kernel)
 	if !known {
 		return fmt.Errorf("kernels: limits.txt has no line for kernel %s of head size %d", kernel, head)
 	}

@@ -21,8 +21,7 @@ struct product {
 
 struct chain_args {
 	product products[PRODUCTS];
-	float *partial; // (units, splits, TILES, 32, 4) where k is split among blocks
-	u32 *arrived;   // (units), zero between the launches
+	float *partial; // (units, splits, TILES, 32, 4) where k is split among blocks; all bits are 1 between the launches
 	u32 *turns;     // one word: see grid_arrive
 	const u32 *abort; // in the host's memory: not 0 when the host gives up
 	int count, tokens, ring; // ring is the number of chunks in one: 3, 4, 5, 6, 8 or 11

@@ -262,7 +262,7 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 				if (together) alive.push_back(b);
 				else if (!run_block(b, &progress)) fprintf(stderr, "emulated kernel: a block waits for the grid\n"), exit(70);
 			}
-	while (!alive.empty()) {
+	for (int idle = 0; !alive.empty(); idle++) { // a thread may ask for several values in turn, each of which is there already
 		bool progress = false;
 		for (size_t i = alive.size(); i-- > 0;) // the last one first
 			if (run_block(alive[i], &progress)) alive.erase(alive.begin() + i), progress = true;
@@ -275,7 +275,8 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 					if (blocks[j].fibers[f].state == AT_CLUSTER) blocks[j].fibers[f].state = READY;
 			}
 		}
-		if (!progress) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
+		if (progress) idle = 0;
+		if (idle > 100) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
 	}
 }
 
@@ -322,6 +323,11 @@ static inline void add_release(unsigned *at, unsigned v) { __atomic_fetch_add(at
 static inline unsigned load_acquire(const unsigned *at) { // what is asked for again and again lets the other blocks run
 	wait_in(AT_GRID);
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+static inline void store_relaxed(float4 *at, float4 v) { *at = v; }
+static inline float4 load_relaxed(const float4 *at) {
+	wait_in(AT_GRID);
+	return *at;
 }
 static inline unsigned load_host(const unsigned *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
 static inline void after_previous() {}
@@ -371,6 +377,12 @@ static inline void load_matrices_transposed(uint32_t (&r)[4], const void *row) {
 		r[m] = warp[at].row[column] | (uint32_t)warp[at + 1].row[column] << 16;
 	}
 	wait_in(AT_WARP);
+}
+
+static inline uint32_t transposed(uint32_t v) {
+	const int g = own_lane() / 4, t = own_lane() % 4, shift = g % 2 * 16;
+	uint32_t low = exchange(v, 8 * t + g / 2), high = exchange(v, 8 * t + 4 + g / 2);
+	return (low >> shift & 0xffff) | (high >> shift) << 16;
 }
 
 // A barrier in shared memory, in its 64 bits.

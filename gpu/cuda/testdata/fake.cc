@@ -25,6 +25,8 @@
 
 #include "../../kernels/attention_tensor.cu"
 
+#include "../../kernels/attention_few.cu"
+
 #include "../../kernels/attention_wide.cu"
 
 #include "../../kernels/attention_hopper.cu"
@@ -50,11 +52,14 @@ static const struct {
 	KERNEL(embed), KERNEL(keys), KERNEL(gate), KERNEL(attention), KERNEL(argmax), KERNEL(publish), KERNEL(finite), KERNEL(weights), KERNEL(pool), KERNEL(sweep), KERNEL(mark),
 	{"rms_norm", [](const void *args) { rms_norm(*(const norm_args *)args); }},
 #if HEAD_SIZE == 64 || HEAD_SIZE == 128
+	{"attention_few", [](const void *args) { attention_few(*(const attention_args *)args); }},
 	{"attention_wide", [](const void *args) { attention_wide(*(const attention_args *)args); }},
 	KERNEL(attention_hopper),
 #endif
 	{"chain_8", [](const void *args) { chain_8(*(const chain_args *)args); }, true},
 	{"chain_16", [](const void *args) { chain_16(*(const chain_args *)args); }, true},
+	{"chain_held_8", [](const void *args) { chain_held_8(*(const chain_args *)args); }, true},
+	{"chain_held_16", [](const void *args) { chain_held_16(*(const chain_args *)args); }, true},
 };
 
 #define MULTIPROCESSORS 6
