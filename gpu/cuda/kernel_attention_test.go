@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/fpmrun/fpmrun/gpu"
+	"github.com/fpmrun/fpmrun/gpu/kernels"
 )
 
 // attentionCase is a step's attention in one layer.
