@@ -68,13 +68,13 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) attention_few
 		__syncthreads();
 		const int from = it.begin + warp * GROUP, groups = (max(0, it.end - from) + ATTENTION_WARPS * GROUP - 1) / (ATTENTION_WARPS * GROUP);
 		int known = 0; // block numbers of 32 groups, one in each lane
+		auto look_up = [&](int n) {
+			const int key = from + (n + lane) * ATTENTION_WARPS * GROUP;
+			known = key < it.end ? a.tables[t.table + key / a.block_size] : 0;
+		};
 		// Begins to copy keys low to high - 1 of group n, or their values; what is not in the item becomes 0.
 		auto fetch = [&](int n, bool of_values, int low, int high) {
-			if (n % 32 == 0 && !of_values) {
-				const int key = from + (n + lane) * ATTENTION_WARPS * GROUP;
-				known = key < it.end ? a.tables[t.table + key / a.block_size] : 0;
-			}
-			if (n < groups) {
+			if (n < groups && from + n * ATTENTION_WARPS * GROUP + GROUP > low) {
 				constexpr int PARTS = HEAD_SIZE / 8, ROWS = 32 / PARTS; // of 16 bytes in a key; keys at a time
 				const u32 tid = (u32)recomputed((int)threadIdx.x), part = tid % PARTS, row = tid % 32 / PARTS;
 				const int key = from + n * ATTENTION_WARPS * GROUP;
@@ -95,10 +95,11 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) attention_few
 			lowest[e] = a.window == 0 ? 0 : position - a.window + 1;
 		}
 		constexpr int ALL = 1 << 30;
+		look_up(0);
 		fetch(0, false, 0, t.cached);
 		fetch(0, true, 0, t.cached);
 		after_previous();
-		fetch(0, false, t.cached, ALL);
+		fetch(0, false, t.cached, ALL); // keys of this step
 		fetch(0, true, t.cached, ALL);
 
 		few_sums sums = {{NEGATIVE_INFINITY, NEGATIVE_INFINITY}, {0, 0}, {}};
@@ -118,6 +119,7 @@ extern "C" __global__ void __launch_bounds__(ATTENTION_THREADS, 4) attention_few
 				mma(s, b, q[k][0], q[k][1]);
 			}
 			warp_fence(); // all lanes are through with them
+			if ((n + 1) % 32 == 0) look_up(n + 1);
 			fetch(n + 1, false, 0, ALL);
 			weigh_few(a.scale, from + n * ATTENTION_WARPS * GROUP, lowest, highest, s, sums, weights);
 			wait_copies<1>();
