@@ -44,12 +44,11 @@ DEVICE share share_of(const product &p) {
 	return s;
 }
 
-// A barrier of all finishing warps of the grid. When all have come, the upper bit of a word has turned over and the others are as before, whatever the grid was:
+// A barrier of all blocks of the grid. When all have come, the upper bit of a word has turned over and the others are as before, whatever the grid was:
 // nothing is set back between the launches.
 #define TURNED 0x80000000u
 DEVICE void grid_arrive(u32 *word) {
-	const bool first = blockIdx.x == 0 && threadIdx.x / 32 == STREAMS;
-	add_release(word, first ? TURNED - (FINISHERS * gridDim.x - 1) : 1);
+	add_release(word, blockIdx.x == 0 ? TURNED - (gridDim.x - 1) : 1);
 }
 #define POLLS 4096 // between two looks at the host's memory: some milliseconds
 // A word of the host ends the wait, so that a block that does not come is an error of the host's and no hanging device.
@@ -283,12 +282,19 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 	int count = 0; // units of the block
 	u32 before = 0;
 	after_previous();
-	if (a.count > 1 && lane == 0) before = load_acquire(a.turns) & TURNED; // it does not turn before this warp comes
+	const bool speaks = half == 0 && lane == 0; // for the block
+	if (a.count > 1 && speaks) before = load_acquire(a.turns) & TURNED; // it does not turn before this block comes
 	for (int i = 0; i < a.count; i++) {
 		const product &p = a.products[i];
 		const share s = share_of(p);
-		if (i > 0 && lane == 0) grid_await(a.turns, before, a.abort), before ^= TURNED;
-		meet(1, FINISHERS * 32); // race checkers do not see what is ordered through global memory: that the other of these warps has come to the end of its units
+		if (i > 0) {
+			meet(1, FINISHERS * 32); // all of the block's units are written
+			if (speaks) {
+				grid_arrive(a.turns);
+				grid_await(a.turns, before, a.abort), before ^= TURNED;
+			}
+			meet(1, FINISHERS * 32);
+		}
 		if (HELD) barrier_arrive(&b.ready[i]);
 		else bring_tokens(a, p, s, x);
 		float scale[TILES][2];
@@ -316,6 +322,12 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 						if (p.kind == ADD && token < a.tokens) added[n][j][e] += ((const float *)p.out)[(i64)token * p.n + row[e]];
 					}
 			}
+			turned by[TILES][2] = {};
+			if (p.kind == ROTATE)
+#pragma unroll
+				for (int n = 0; n < TILES; n++)
+#pragma unroll
+					for (int j = 0; j < 2; j++) by[n][j] = read_turned(a, row[0], min(n * 8 + 2 * t + j, a.tokens - 1));
 			barrier_wait(&b.full[half], count / FINISHERS % 2);
 			float4 total[TILES];
 #pragma unroll
@@ -335,7 +347,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 				for (int e = 0; e < 2; e++) {
 					const int token = n * 8 + 2 * t + e;
 					const float v[2] = {(e ? total[n].y : total[n].x) * scale[n][e] + added[n][e][0], (e ? total[n].w : total[n].z) * scale[n][e] + added[n][e][1]};
-					if (token < a.tokens) unit_out(a, p, row, token, v, norm);
+					if (token < a.tokens) unit_out(a, p, row, token, v, norm, by[n][e]);
 					if (p.kind == ADD) {
 						float squares = (row[0] < p.n ? v[0] * v[0] : 0.0f) + (row[1] < p.n ? v[1] * v[1] : 0.0f);
 						for (int m = 4; m < 32; m <<= 1) squares += lane_xor(squares, m);
@@ -343,8 +355,6 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 					}
 				}
 		}
-		warp_fence(); // all of the warp's units are written
-		if (i + 1 < a.count && lane == 0) grid_arrive(a.turns);
 	}
 }
 
