@@ -254,10 +254,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_hopper(const __gr
 	if (pairs == 0) {
 		after_previous();
 	} else if (threadIdx.x < 128) {
-		fewer_registers<40>();
+		fewer_registers<56>();
 		if (threadIdx.x < 64) hopper_copy(args, pairs, threadIdx.x >= 32, ring, queries, barriers);
 	} else {
-		more_registers<232>();
+		more_registers<224>();
 		hopper_attend(args.a, pairs, ring, queries, barriers);
 	}
 }

@@ -322,12 +322,6 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 						if (p.kind == ADD && token < a.tokens) added[n][j][e] += ((const float *)p.out)[(i64)token * p.n + row[e]];
 					}
 			}
-			turned by[TILES][2] = {};
-			if (p.kind == ROTATE)
-#pragma unroll
-				for (int n = 0; n < TILES; n++)
-#pragma unroll
-					for (int j = 0; j < 2; j++) by[n][j] = read_turned(a, row[0], min(n * 8 + 2 * t + j, a.tokens - 1));
 			barrier_wait(&b.full[half], count / FINISHERS % 2);
 			float4 total[TILES];
 #pragma unroll
@@ -347,7 +341,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 				for (int e = 0; e < 2; e++) {
 					const int token = n * 8 + 2 * t + e;
 					const float v[2] = {(e ? total[n].y : total[n].x) * scale[n][e] + added[n][e][0], (e ? total[n].w : total[n].z) * scale[n][e] + added[n][e][1]};
-					if (token < a.tokens) unit_out(a, p, row, token, v, norm, by[n][e]);
+					if (token < a.tokens) unit_out(a, p, row, token, v, norm);
 					if (p.kind == ADD) {
 						float squares = (row[0] < p.n ? v[0] * v[0] : 0.0f) + (row[1] < p.n ? v[1] * v[1] : 0.0f);
 						for (int m = 4; m < 32; m <<= 1) squares += lane_xor(squares, m);
@@ -374,12 +368,12 @@ template <int TILES, bool HELD> DEVICE void chain(const chain_args &a) {
 	__syncthreads();
 	if (warp < STREAMS) {
 #ifdef HOPPER
-		if (HELD && TILES == 2) more_registers<192>();
+		if (HELD && TILES == 2) more_registers<200>();
 #endif
 		stream<TILES, HELD>(a, rings + warp * length * CHUNK_VALUES, sums, x, b);
 	} else {
 #ifdef HOPPER
-		if (HELD && TILES == 2) fewer_registers<120>();
+		if (HELD && TILES == 2) fewer_registers<104>();
 #endif
 		if (warp < STREAMS + FINISHERS) finish<TILES, HELD>(a, sums, x, b);
 	}

@@ -45,38 +45,32 @@ DEVICE void unit_rows(const product &p, int unit, int g, int (&row)[2]) {
 	}
 }
 
-// What the rotation of a pair takes of its token: cosine and sine, and the token's place in the cache. It is read before the pair is there.
-struct turned {
-	float c, s;
-	int place;
-};
-DEVICE turned read_turned(const chain_args &a, int row, i64 token) {
-	const bool turns = row / HEAD_SIZE < a.heads + a.kv_heads; // values do not
-	const i64 angle = (i64)a.positions[token] * a.half + row % HEAD_SIZE;
-	return {turns ? a.cosines[angle] : 1.0f, turns ? a.sines[angle] : 0.0f, a.places[token]};
-}
-
 // Rotates the values of a pair, and puts keys and values into the cache.
-DEVICE void rotate_out(const chain_args &a, const product &p, int row, i64 token, const float (&v)[2], const turned &by) {
+DEVICE void rotate_out(const chain_args &a, const product &p, int row, i64 token, const float (&v)[2]) {
 	const int head = row / HEAD_SIZE, pair = row % HEAD_SIZE;
 	float first = v[0], second = v[1];
-	if (head < a.heads + a.kv_heads) first = v[0] * by.c - v[1] * by.s, second = v[1] * by.c + v[0] * by.s;
+	if (head < a.heads + a.kv_heads) {
+		const i64 angle = (i64)a.positions[token] * a.half + pair;
+		const float c = a.cosines[angle], s = a.sines[angle];
+		first = v[0] * c - v[1] * s, second = v[1] * c + v[0] * s;
+	}
 	bf16 *to = (bf16 *)p.out + token * p.n + head * HEAD_SIZE;
 	if (head >= a.heads) {
-		if (by.place < 0) return;
+		const int place = a.places[token];
+		if (place < 0) return;
 		const int kind = head >= a.heads + a.kv_heads, kv = head - a.heads - kind * a.kv_heads;
-		to = a.cache + ((((i64)(by.place / a.block_size) * 2 + kind) * a.kv_heads + kv) * a.block_size + by.place % a.block_size) * HEAD_SIZE;
+		to = a.cache + ((((i64)(place / a.block_size) * 2 + kind) * a.kv_heads + kv) * a.block_size + place % a.block_size) * HEAD_SIZE;
 	}
 	to[pair] = to_bf16(first), to[pair + HEAD_SIZE / 2] = to_bf16(second);
 }
 
 // Writes what a unit gives for one token: v[0] of row g and v[1] of row g + 8.
-DEVICE void unit_out(const chain_args &a, const product &p, const int (&row)[2], i64 token, const float (&v)[2], const float (&norm)[2], const turned &by) {
+DEVICE void unit_out(const chain_args &a, const product &p, const int (&row)[2], i64 token, const float (&v)[2], const float (&norm)[2]) {
 	if (p.kind == GATE) {
 		if (row[0] < p.n / 2) ((bf16 *)p.out)[token * (p.n / 2) + row[0]] = to_bf16(silu(v[0]) * v[1]);
 		return;
 	}
-	if (p.kind == ROTATE) return rotate_out(a, p, row[0], token, v, by);
+	if (p.kind == ROTATE) return rotate_out(a, p, row[0], token, v);
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		if (row[i] >= p.n) continue;
