@@ -28,7 +28,6 @@ typedef struct {
 	int id, pad;
 	union {
 		int flag;
-		unsigned size[3];
 		char bytes[64];
 	} value;
 } launch_attribute;

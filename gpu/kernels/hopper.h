@@ -1,6 +1,6 @@
 // What compute capability 9.0 alone has: products of warp groups (four warps: 128 threads, the first one a multiple of 128) whose operands lie in shared memory,
-// registers that warp groups hand over to each other, copies of boxes of tensors, and clusters of blocks that reach each other's shared memory (PTX ISA 8, "asynchronous warpgroup level matrix
-// instructions", "setmaxnreg", "cp.async.bulk.tensor", "mapa").
+// registers that warp groups hand over to each other, and copies of boxes of tensors (PTX ISA 8, "asynchronous warpgroup level matrix
+// instructions", "setmaxnreg", "cp.async.bulk.tensor").
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(HOST_PRIMITIVES)
 #define HOPPER
@@ -86,33 +86,16 @@ DEVICE void copy_box(void *to, const tensor_map &map, u64 *barrier, int x, int y
 DEVICE void copy_box(void *to, const tensor_map &map, u64 *barrier, int x, int y, int z, int u, int v) {
 	asm volatile(BOX("5", "%2, %3, %4, %5, %6", "%7") ::"r"(shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(u), "r"(v), "r"(shared_address(barrier)) : "memory");
 }
-// The same to the same place of each block of the cluster whose bit is set, where the bytes count at that block's barrier.
-DEVICE void copy_box_to(int blocks, void *to, const tensor_map &map, u64 *barrier, int x, int y) {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(to)), "l"(&map), "r"(x),
-				 "r"(y), "r"(shared_address(barrier)), "h"((short)blocks)
-				 : "memory");
-}
 DEVICE void prefetch_map(const tensor_map &map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
 // Arrives, and lets the phase last until so many bytes of boxes more have come.
 DEVICE void barrier_expect(u64 *barrier, int bytes) {
 	asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
-// Barriers that this thread initialised are seen by copies, and by the cluster, that begin after a barrier from here.
+// Barriers that this thread initialised are seen by copies that begin after a barrier from here.
 DEVICE void barrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 // What this thread wrote to global memory, or knows to be written, is seen by copies of boxes that begin after it, or after a barrier from here.
 DEVICE void async_fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-
-// The place of this block in its cluster; all threads of the cluster meet; an arrival at another block's barrier.
-DEVICE int cluster_rank() {
-	int r;
-	asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-	return r;
-}
-DEVICE void cluster_meet() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-DEVICE void barrier_arrive_at(int rank, u64 *barrier) {
-	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
 #endif
 #endif

@@ -181,23 +181,14 @@ struct launch_config {
 int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	ON_CONTEXT;
 	if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[1] > 65535 || c->grid[2] > 65535 || c->block[0] < 1 || c->block[0] > 1024 || c->block[1] != 1 || c->block[2] != 1 ||
-		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 2) return 1;
-	unsigned cluster = 1;
-	for (unsigned i = 0; i < c->count; i++) {
-		const unsigned *v = c->attributes[i].value;
-		if (c->attributes[i].id == 4 && v[0] > 0 && v[0] <= 8 && v[1] == 1 && v[2] == 1) cluster = v[0];
-		else if (c->attributes[i].id != 6 || v[0] != 1) return 1;
-	}
-	if (c->grid[0] % cluster) return 1;
+		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 1 || (c->count && (c->attributes->id != 6 || c->attributes->value[0] != 1))) return 1;
 	if (capturing) { // arguments are copied at the launch
 		std::string args((char *)params[0], ARGS_SIZE);
 		launch_config later = *c;
-		std::vector<launch_attribute> attributes(c->attributes, c->attributes + c->count);
+		later.count = 0;
 		capturing->push_back([=] {
 			void *copies[] = {(void *)args.data()};
-			launch_config now = later;
-			now.attributes = attributes.data();
-			return cuLaunchKernelEx(&now, f, copies, x);
+			return cuLaunchKernelEx(&later, f, copies, x);
 		});
 		return 0;
 	}
@@ -212,10 +203,9 @@ int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
 		if (!strcmp(emulated[i].name, (char *)f)) {
 			if (emulated[i].together && c->grid[0] > MULTIPROCESSORS) die("blocks that may wait for each other are more than the multiprocessors");
-			if (cluster > 1 && !emulated[i].together) die("blocks of a cluster run at the same time");
 			alignas(64) char args[ARGS_SIZE];
 			memcpy(args, params[0], ARGS_SIZE);
-			return run_grid(emulated[i].body, args, index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together, cluster), 0;
+			return run_grid(emulated[i].body, args, index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together), 0;
 		}
 	return 500; /* not found */
 }
