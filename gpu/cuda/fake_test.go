@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +20,14 @@ import (
 // inFake is set in a copy of the test program whose CUDA libraries are the fake ones.
 const inFake = "FPM_TEST_FAKE_CUDA"
 
+// building is held by the test that builds libraries.
+var building sync.Mutex
+
 // fakeLibraries builds the fake libraries for kernels of a head size, once, and returns their folder. All kernels are in it, compiled for the CPU.
 func fakeLibraries(t *testing.T, headSize int) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	compiler := os.Getenv("CXX")
 	if compiler == "" {
 		compiler = "g++"
@@ -172,6 +178,7 @@ func TestProgram(t *testing.T) {
 // The kernels, compiled for the CPU and run by fibers, give the CPU engine's logits, in each head size that they treat differently. That threads of a block
 // wait in different places ends the process.
 func TestEmulatedKernels(t *testing.T) {
+	t.Parallel() // with the graphs: each takes minutes
 	for head, models := range map[int]string{32: "llama|mistral|qwen", 64: "head_64|group_1$", 80: "head_80,", 128: "head_128,", 256: "head_256,"} {
 		t.Run(fmt.Sprintf("head size %d", head), func(t *testing.T) {
 			got := inFakeProcess(t, head, []string{"-test.v", "-test.short", "-test.run", "^(TestLogits|TestRandomBits)$/(" + models + ")"}, "FPM_REQUIRE_GPU=1")
@@ -184,6 +191,7 @@ func TestEmulatedKernels(t *testing.T) {
 
 // Graphs and steps in flight, on the fake GPU with emulated kernels.
 func TestEmulatedGraphs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	got := inFakeProcess(t, 32, []string{"-test.v", "-test.short", "-test.run", "^(TestGraphs|TestReplay|TestCase2.*|TestDispatch.*|TestTwoInFlight|TestRepeats|TestOracleFolders|TestCeilings.*|TestTensorMap|TestTiming|TestProgress|TestStages)$"},
 		"FPM_REQUIRE_GPU=1", "FPM_ORACLE_DIR="+dir)
