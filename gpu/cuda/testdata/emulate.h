@@ -63,7 +63,7 @@ struct fiber {
 	jmp_buf place;      // where it goes on: a jump saves no signal mask, which costs a system call
 	index3 thread;
 	fiber_state state;
-	bool begun;
+	bool begun; // it has a place to go on at
 	int barrier, round; // that it waits for at a meeting
 	char *stack;
 	std::deque<std::vector<copy>> copies; // that are not waited for, a group each; the last one is open
@@ -137,9 +137,12 @@ static inline uint32_t exchange(uint32_t v, int from) {
 	return other;
 }
 
+// A fiber runs one thread after the other: to make one costs system calls.
 static void fiber_main() {
-	kernel_body(kernel_args);
-	wait_in(ENDED);
+	for (;;) {
+		kernel_body(kernel_args);
+		wait_in(ENDED);
+	}
 }
 
 // Lets the fibers of a range that are not ended go on when all of them wait in one state. Says whether any is left.
@@ -173,15 +176,16 @@ static void begin_block(block *b, index3 index) {
 	b->boxes.clear();
 	for (unsigned i = 0; i < blockDim.x; i++) {
 		fiber *f = &b->fibers[i];
-		if (!f->stack) f->stack = (char *)malloc(size);
-		getcontext(&f->context);
-		f->context.uc_stack.ss_sp = f->stack;
-		f->context.uc_stack.ss_size = size;
-		f->context.uc_link = 0;
-		makecontext(&f->context, fiber_main, 0);
+		if (!f->stack) {
+			f->stack = (char *)malloc(size);
+			getcontext(&f->context);
+			f->context.uc_stack.ss_sp = f->stack;
+			f->context.uc_stack.ss_size = size;
+			f->context.uc_link = 0;
+			makecontext(&f->context, fiber_main, 0);
+		}
 		f->thread = index3{i, 0, 0};
 		f->state = READY;
-		f->begun = false;
 		f->copies.assign(1, {});
 		f->products.assign(1, {});
 	}
