@@ -195,7 +195,8 @@ func (p *Pub) enter(s *subscriber) bool {
 		return false
 	}
 	if len(p.fresh) == p.cfg.Connections {
-		_ = p.fresh[0].conn.Close() // ends it, see leave
+		p.stats.Refused++
+		_ = p.fresh[0].conn.Close()
 		p.fresh = slices.Delete(p.fresh, 0, 1)
 	}
 	p.peers[s] = struct{}{}
@@ -203,21 +204,23 @@ func (p *Pub) enter(s *subscriber) bool {
 	return true
 }
 
-// settled notes that a connection's handshake is over. The caller holds mu.
-func (p *Pub) settled(s *subscriber) {
-	if i := slices.Index(p.fresh, s); i >= 0 {
-		p.fresh = slices.Delete(p.fresh, i, i+1)
+// settled notes that a connection's handshake is over; false when it was over before, as that of one that had to make room. The caller holds mu.
+func (p *Pub) settled(s *subscriber) bool {
+	i := slices.Index(p.fresh, s)
+	if i < 0 {
+		return false
 	}
+	p.fresh = slices.Delete(p.fresh, i, i+1)
+	return true
 }
 
-// join notes that a connection is a subscriber; false when the publisher is closed, or has as many as it may.
+// join notes that a connection is a subscriber; false when the publisher is closed or has as many as it may, or the connection had to make room.
 func (p *Pub) join(s *subscriber) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.stats.Subscribers == p.cfg.Connections {
+	if p.closed || p.stats.Subscribers == p.cfg.Connections || !p.settled(s) {
 		return false
 	}
-	p.settled(s)
 	s.joined, s.queue = true, make(chan []byte, p.cfg.Queue)
 	p.stats.Subscribers++
 	p.stats.Joined++
@@ -229,13 +232,13 @@ func (p *Pub) leave(s *subscriber) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.peers, s)
-	p.settled(s)
-	if s.joined {
+	switch settled := p.settled(s); {
+	case s.joined:
 		p.stats.Subscribers--
 		if !p.closed {
 			close(s.queue)
 		}
-	} else if !p.closed {
+	case settled && !p.closed:
 		p.stats.Refused++
 	}
 }
