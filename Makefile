@@ -4,7 +4,7 @@ SHELL := /bin/bash
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # The tag leaves out the flag library's manual writer, whose initialisation would cost each start half a millisecond.
 BUILD := go build -tags urfave_cli_no_docs -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
-PROGRAMS := fpmrun fpm-keeper fpmbench fpmstat fpmcoll fpmgpu
+PROGRAMS := fpmrun fpm-keeper fpm-sweep fpmbench fpmstat fpmcoll fpmgpu
 FUZZTIME ?= 5s
 CGO := $(shell command -v $$(go env CC) >/dev/null && echo 1 || echo 0)
 GOLANGCI := .tools/golangci-lint

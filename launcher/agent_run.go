@@ -140,7 +140,7 @@ func (t *attempt) lookForJoin(rank int) {
 func (t *attempt) obey(m toAgent) {
 	switch {
 	case m.Signal != 0:
-		_ = keeper.Send(t.conn, keeper.Order{Signal: m.Signal}) // a keeper that is gone is seen where notices are read
+		_ = order(t.conn, keeper.Order{Signal: m.Signal}) // a keeper that is gone is seen where notices are read
 	case m.Exit != nil:
 		t.folder.job.SetExit(m.Exit.Rank, m.Exit.Exit)
 	case m.See != nil:
@@ -166,7 +166,7 @@ func (t *attempt) keeperLost(err error) {
 
 // finish kills what is left, sends the rest of the output, and says that the node is done.
 func (t *attempt) finish(end *ending) (*ending, error) {
-	_ = keeper.Send(t.conn, keeper.Order{Finish: true})
+	_ = order(t.conn, keeper.Order{Finish: true})
 	keeper := t.keeper.Wait()
 	sent := make(chan struct{})
 	go func() {

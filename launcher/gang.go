@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -57,9 +58,9 @@ func (o Options) Check() error {
 	if o.Nodes.Step {
 		return nil
 	}
-	environ := env.Merge(o.Environ, o.Env)
+	environ := keeper.Merge(o.Environ, o.Env)
 	for _, s := range o.Segments {
-		if _, err := lookUp(s.Program, lookup(env.Merge(environ, s.Env), "PATH"), o.Siblings, s.Dir); err != nil {
+		if _, err := lookUp(s.Program, lookup(keeper.Merge(environ, s.Env), "PATH"), o.Siblings, s.Dir); err != nil {
 			return err
 		}
 	}
@@ -248,7 +249,7 @@ func (o *Options) iface() string {
 	if o.Iface != "" {
 		return o.Iface
 	}
-	return lookup(env.Merge(o.Environ, o.Env), env.KeyIface)
+	return lookup(keeper.Merge(o.Environ, o.Env), env.KeyIface)
 }
 
 // address is an address of the head that other nodes have reached it at, one that is not the host's own where there is any.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 	"github.com/fpmrun/fpmrun/launcher/machine"
-	"github.com/fpmrun/fpmrun/rank/env"
 )
 
 // Values of Segment.Ranks besides a number.
@@ -120,7 +120,7 @@ func (o *Options) parts() []machine.Part {
 func (o *Options) request() machine.Request {
 	r := &o.Resources
 	q := machine.Request{GPUsPerRank: r.GPUsPerRank, GPUMap: r.GPUMap, All: r.SeeAll, Oversub: r.Oversub, Bind: r.Bind, Map: r.Map, Per: r.Per, Round: r.Round}
-	for _, entry := range env.Merge(o.Environ, o.Env) {
+	for _, entry := range keeper.Merge(o.Environ, o.Env) {
 		if value, ok := strings.CutPrefix(entry, cudaVisible+"="); ok {
 			q.Visible, q.VisibleSet = value, true
 		}
@@ -214,7 +214,7 @@ func (p *Plan) apply(at *machine.Placement) {
 		}
 		share := strconv.Itoa(max(1, len(place.CPUs)/sharers[place.CPUs.String()]))
 		for _, name := range threadVariables {
-			if lookup(env.Merge(p.options.Environ, p.options.Env), name) == "" && lookup(r.Env, name) == "" {
+			if lookup(keeper.Merge(p.options.Environ, p.options.Env), name) == "" && lookup(r.Env, name) == "" {
 				r.Env = append(r.Env, name+"="+share)
 			}
 		}

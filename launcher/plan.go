@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 	"github.com/fpmrun/fpmrun/launcher/machine"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
@@ -82,9 +83,9 @@ func (o Options) lay(at *machine.Placement, l layout, runID string) (*Plan, erro
 			return nil, fmt.Errorf("-np %d: %w; %s", world, err, fits(o.Topology.Ranks(), world))
 		}
 	}
-	p.environ = env.Merge(shares(env.Strip(o.Environ), local), o.Env)
+	p.environ = keeper.Merge(shares(env.Strip(o.Environ), local), o.Env)
 	for _, s := range o.Segments {
-		path, err := lookUp(s.Program, lookup(env.Merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
+		path, err := lookUp(s.Program, lookup(keeper.Merge(p.environ, s.Env), "PATH"), o.Siblings, s.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -116,8 +117,8 @@ func shares(environ []string, ranks int) []string {
 			environ = append(environ, name+"="+value)
 		}
 	}
-	if cpus := allowedCPUs(); ranks > 1 {
-		share := strconv.Itoa(max(1, cpus/ranks))
+	if ranks > 1 {
+		share := strconv.Itoa(max(1, allowedCPUs()/ranks))
 		for _, name := range threadVariables {
 			set(name, share)
 		}

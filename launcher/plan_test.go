@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fpmrun/fpmrun/launcher/keeper"
 	"github.com/fpmrun/fpmrun/rank/env"
 )
 
@@ -58,7 +59,7 @@ func TestPlanEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := env.Merge(p.environ, p.Ranks[3].Env)
+	last := keeper.Merge(p.environ, p.Ranks[3].Env)
 	for name, want := range map[string]string{
 		env.KeyRank: "3", env.KeyWorldSize: "4", env.KeyLocalRank: "3", env.KeyDPRank: "1", env.KeyTPRank: "1", env.KeyTPSize: "2", env.KeyRunID: p.RunID,
 		env.TorchRank: "3", env.TorchWorldSize: "4", "ROLE": "b", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "3", "OMPI_COMM_WORLD_RANK": "", "PMI_RANK": "",
@@ -68,7 +69,7 @@ func TestPlanEnvironment(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if got := lookup(env.Merge(p.environ, p.Ranks[1].Env), "ROLE"); got != "a" {
+	if got := lookup(keeper.Merge(p.environ, p.Ranks[1].Env), "ROLE"); got != "a" {
 		t.Errorf("ROLE of rank 1 is %q, want a", got)
 	}
 }

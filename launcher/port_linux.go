@@ -45,10 +45,10 @@ func release(ports []*reservation) {
 
 // loopback is the address on which the ranks of one host meet.
 func loopback() string {
-	if _, err := net.InterfaceByName("lo"); err == nil && !hasIPv4() {
-		return "::1"
+	if hasIPv4() {
+		return "127.0.0.1"
 	}
-	return "127.0.0.1"
+	return "::1"
 }
 
 // reserveOne finds a free port below the range from which the kernel serves outgoing connections.

@@ -239,7 +239,7 @@ func (w *watch) stopAll() {
 // send signals the process groups of all ranks that live.
 func (w *watch) send(sig syscall.Signal) {
 	// A keeper that cannot be written to is gone, which the loop sees.
-	_ = keeper.Send(w.conn, keeper.Order{Signal: sig})
+	_ = order(w.conn, keeper.Order{Signal: sig})
 	w.tellNodes(toAgent{Signal: sig})
 }
 
@@ -263,7 +263,7 @@ func (w *watch) finish() End {
 		w.outputs.Wait()
 		close(printed)
 	}()
-	_ = keeper.Send(w.conn, keeper.Order{Finish: true}) // a keeper that is gone shows in its exit status
+	_ = order(w.conn, keeper.Order{Finish: true}) // a keeper that is gone shows in its exit status
 	folder, cleaned := w.folder, make(chan error, 1)
 	w.folder = nil // removed here, while the keeper ends
 	go func() { cleaned <- folder.remove() }()

@@ -43,7 +43,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 			}
 		}
 	}()
-	if j.keeper, j.conn, err = keeper.Start(p.options.Siblings, p.options.Environ); err != nil {
+	if j.keeper, j.conn, err = startKeeper(p.options.Siblings, p.options.Environ); err != nil {
 		return j, err
 	}
 	j.told = listen(j.conn)
@@ -65,7 +65,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 	if err != nil {
 		return j, err
 	}
-	shared := env.Merge(p.environ, []string{
+	shared := keeper.Merge(p.environ, []string{
 		env.KeyRendezvous + "=" + p.part.Rendezvous,
 		env.KeyTokenFile + "=" + j.folder.token(),
 		env.KeyJobFile + "=" + j.folder.jobPage(),
@@ -73,7 +73,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 		env.TorchMasterAddr + "=" + host,
 		env.TorchMasterPort + "=" + port,
 	})
-	if err := keeper.Send(j.conn, keeper.Order{Folder: j.folder.path, Env: shared}); err != nil {
+	if err := order(j.conn, keeper.Order{Folder: j.folder.path, Env: shared}); err != nil {
 		return j, err
 	}
 	null, err := os.Open(os.DevNull)
@@ -90,7 +90,7 @@ func start(p *Plan, s Streams) (j *job, err error) {
 			return j, err
 		}
 	}
-	return j, keeper.Send(j.conn, keeper.Order{All: true})
+	return j, nil
 }
 
 // startRank makes a rank's standard streams and hands it to the keeper.
@@ -122,7 +122,7 @@ func (j *job) startRank(r Rank, s Streams, null *os.File) error {
 			return err
 		}
 	}
-	return keeper.Send(j.conn, keeper.Order{Rank: &keeper.Rank{Rank: r.Rank, Path: r.Path, Args: r.Args, Env: r.Env, Dir: r.Dir, CPUs: r.CPUs}}, fds...)
+	return order(j.conn, keeper.Order{Rank: &keeper.Rank{Rank: r.Rank, Path: r.Path, Args: r.Args, Env: r.Env, Dir: r.Dir, CPUs: r.CPUs}}, fds...)
 }
 
 // addStream takes an output of a rank over, 0 for stdout and 1 for stderr.

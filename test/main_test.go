@@ -32,7 +32,7 @@ func buildAndRun(m *testing.M) int {
 		}
 	}()
 	bin = dir
-	build := exec.Command("go", "build", "-o", dir+"/", "github.com/fpmrun/fpmrun/cmd/fpmrun", "github.com/fpmrun/fpmrun/cmd/fpm-keeper", "github.com/fpmrun/fpmrun/cmd/fpmbench", "github.com/fpmrun/fpmrun/cmd/fpmstat")
+	build := exec.Command("go", "build", "-o", dir+"/", "github.com/fpmrun/fpmrun/cmd/fpmrun", "github.com/fpmrun/fpmrun/cmd/fpm-keeper", "github.com/fpmrun/fpmrun/cmd/fpm-sweep", "github.com/fpmrun/fpmrun/cmd/fpmbench", "github.com/fpmrun/fpmrun/cmd/fpmstat")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1

@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/fpmrun/fpmrun/cmd/internal/sibling"
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/rank/bench"
 	"github.com/fpmrun/fpmrun/rank/env"
@@ -35,21 +34,10 @@ func ownGPUs(info gpu.Info, getenv func(string) string) []string {
 	return []string{uuid}
 }
 
-// gpuProgram is fpmgpu, beside this program or in PATH.
-func gpuProgram() (string, error) {
-	if own, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(own), "fpmgpu")
-		if info, err := os.Stat(beside); err == nil && info.Mode()&0o111 != 0 {
-			return beside, nil
-		}
-	}
-	return exec.LookPath("fpmgpu")
-}
-
 // readGPUs lets the ranks of each host share one process that reads its GPUs.
 func (p *program) readGPUs(ctx context.Context, groups *bench.Groups, info gpu.Info) (*bench.HostGPUs, error) {
 	return bench.NewHostGPUs(ctx, groups, hostID(), ownGPUs(info, p.getenv), func() (*evidence.GPUs, error) {
-		program, err := gpuProgram()
+		program, err := sibling.Path("fpmgpu")
 		if err != nil {
 			return nil, err
 		}

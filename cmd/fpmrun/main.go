@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 
+	_ "github.com/fpmrun/fpmrun/cmd/internal/warm"
 	"github.com/fpmrun/fpmrun/launcher/keeper"
 )
 

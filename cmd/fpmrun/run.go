@@ -35,7 +35,7 @@ func run(ctx context.Context, args, environ []string, stdin *os.File, stdout, st
 		case "agent":
 			return runAgent(ctx, slices.Delete(slices.Clone(args), 1, 2), environ, stdin, stdout, stderr)
 		case "sweep":
-			return runSweep(ctx, slices.Delete(slices.Clone(args), 1, 2), environ, stdout, stderr)
+			return exit.Report(stderr, "fpmrun", becomeSweep(args[1:], environ))
 		case "bench":
 			before = []string{"fpmcoll"}
 			args = slices.Delete(slices.Clone(args), 1, 2)

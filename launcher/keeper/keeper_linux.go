@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -17,29 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fpmrun/fpmrun/launcher/machine"
-	"github.com/fpmrun/fpmrun/rank/env"
 )
 
 // Name is argv[0] and process name of a keeper, so that killing everything called fpmrun leaves it.
 const Name = "fpm-keeper"
-
-// spawn is a rank to start and its standard streams.
-type spawn struct {
-	rank Rank
-	fds  [3]int
-}
 
 // IsKeeper reports whether a process was started as a keeper.
 func IsKeeper(args []string) bool { return len(args) == 2 && args[0] == Name }
 
 // keeper is the parent of all ranks.
 type keeper struct {
-	folder  string     // job folder
-	environ []string   // that all ranks share
-	spawns  chan spawn // ranks to start
+	front   socket
+	folder  string   // job folder
+	environ []string // that all ranks share
 
-	mu     sync.Mutex       // guards what follows and writing to the socket
-	out    io.Writer        // to the front
+	mu     sync.Mutex       // guards what follows and writing to the front
 	pids   map[int]int      // pid -> rank, of ranks that live
 	ending []syscall.Signal // signals so far that end programs
 
@@ -48,10 +38,11 @@ type keeper struct {
 
 // Main is the keeper process, by its arguments. It returns its exit status once nothing of the job is left.
 func Main(args []string) int {
-	if args[1] != strconv.Itoa(version) {
-		fmt.Fprintf(os.Stderr, "fpmrun: %s beside fpmrun speaks version %d, fpmrun %s: install both from one build\n", Name, version, args[1])
+	if args[1] != strconv.Itoa(Version) {
+		fmt.Fprintf(os.Stderr, "fpmrun: %s beside fpmrun speaks version %d, fpmrun %s: install both from one build\n", Name, Version, args[1])
 		return 1
 	}
+	runtime.LockOSThread() // it starts the ranks: a rank's parent-death signal fires when the thread that started it ends
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "fpmrun: keeper: become subreaper:", err)
 		return 1
@@ -60,25 +51,18 @@ func Main(args []string) int {
 	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0o600)
 	// Signals of the terminal go to the front's group. What reaches the keeper all the same is dropped by a
 	// handler, which ranks do not inherit; a signal that was ignored at the start stays ignored, also in them.
+	dropped, children := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
 		if !signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s)
+			signal.Notify(dropped, s)
 		}
 	}
-	file := os.NewFile(socketFD, "front")
-	conn, err := net.FileConn(file)
-	file.Close()
-	front, ok := conn.(*net.UnixConn)
-	if err != nil || !ok {
-		fmt.Fprintln(os.Stderr, "fpmrun: keeper: socket to the launcher:", err)
-		return 1
-	}
-	k := &keeper{out: front, pids: map[int]int{}, spawns: make(chan spawn, 64), oom: sync.OnceValue(func() *oomWatch { return newOOMWatch(hostFiles()) })}
-	started := make(chan struct{}, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	unix.CloseOnExec(SocketFD)
+	k := &keeper{front: SocketFD, pids: map[int]int{}, oom: sync.OnceValue(func() *oomWatch { return newOOMWatch(hostFiles()) })}
 	go k.oom() // beside the starts
-	go k.spawn(started)
-	go k.reap(started)
-	if err := k.obey(&orders{conn: front}); err != nil {
+	go k.reap(children)
+	if err := k.obey(&orders{from: k.front}); err != nil {
 		// The front died: nothing may survive it.
 		killDescendants()
 		if err := os.RemoveAll(k.folder); err != nil {
@@ -106,10 +90,7 @@ func (k *keeper) obey(from *orders) error {
 			if err != nil {
 				return err
 			}
-			o.Rank.Env = env.Merge(k.environ, o.Rank.Env)
-			k.spawns <- spawn{*o.Rank, fds}
-		case o.All:
-			close(k.spawns)
+			k.spawn(o.Rank, fds)
 		case o.Signal != 0:
 			k.signal(o.Signal)
 		default:
@@ -133,39 +114,29 @@ func (k *keeper) signal(sig syscall.Signal) {
 	}
 }
 
-// spawn starts the ranks from one thread that stays until the process ends, since a rank's parent-death signal
-// fires when the thread that started it ends.
-func (k *keeper) spawn(started chan<- struct{}) {
-	runtime.LockOSThread()
-	for s := range k.spawns {
-		unbound := pin(s.rank.CPUs)
-		k.mu.Lock() // so that the end of the rank is not seen before its start is known
-		pid, err := syscall.ForkExec(s.rank.Path, s.rank.Args, &syscall.ProcAttr{
-			Dir: s.rank.Dir, Env: s.rank.Env, Files: []uintptr{uintptr(s.fds[0]), uintptr(s.fds[1]), uintptr(s.fds[2])},
-			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-		})
-		if err != nil {
-			errno := syscall.EIO
-			errors.As(err, &errno)
-			k.tell(Notice{Rank: s.rank.Rank, Failed: errno})
-		} else {
-			k.pids[pid] = s.rank.Rank
-			k.tell(Notice{Rank: s.rank.Rank, PID: pid, Unbound: unbound})
-			for _, sig := range k.ending {
-				_ = syscall.Kill(-pid, sig)
-			}
-		}
-		k.mu.Unlock()
-		for _, fd := range s.fds {
-			_ = syscall.Close(fd)
-		}
-		select {
-		case started <- struct{}{}:
-		default: // an earlier start was not looked at yet
+// spawn starts a rank with its standard streams, which are closed here.
+func (k *keeper) spawn(r *Rank, fds [3]int) {
+	unbound := pin(r.CPUs)
+	k.mu.Lock() // so that the end of the rank is not seen before its start is known
+	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{
+		Dir: r.Dir, Env: Merge(k.environ, r.Env), Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		errno := syscall.EIO
+		errors.As(err, &errno)
+		k.tell(Notice{Rank: r.Rank, Failed: errno})
+	} else {
+		k.pids[pid] = r.Rank
+		k.tell(Notice{Rank: r.Rank, PID: pid, Unbound: unbound})
+		for _, sig := range k.ending {
+			_ = syscall.Kill(-pid, sig)
 		}
 	}
-	close(started)
-	select {}
+	k.mu.Unlock()
+	for _, fd := range fds {
+		_ = syscall.Close(fd)
+	}
 }
 
 // pin sets the CPUs of this thread, which the rank that it starts inherits. Without CPUs everything stays as it is.
@@ -186,28 +157,28 @@ func pin(cpus machine.CPUs) syscall.Errno {
 }
 
 // tell writes a notice; k.mu is held. A front that is gone is noticed where commands are read.
-func (k *keeper) tell(n Notice) { _ = n.Write(k.out) }
+func (k *keeper) tell(n Notice) { _ = n.Write(k.front) }
 
-// reap collects every child that ends or stops: ranks, of which the front is told, and orphans that they left. It ends when all
-// ranks were started and no child is left.
-func (k *keeper) reap(started <-chan struct{}) {
-	for range started {
+// reap collects every child that ends or stops, whenever one does: ranks, of which the front is told, and orphans that they left. It does not wait in the
+// kernel for them, since the Go runtime would look after a thread that does so every 20 us.
+func (k *keeper) reap(children <-chan os.Signal) {
+	for range children {
 		for {
 			pid, code, status, err := look()
-			if err == nil {
+			if err == nil && pid != 0 {
 				k.collect(pid, code, status)
 			} else if !errors.Is(err, unix.EINTR) {
-				break // no children at the moment
+				break // nothing has happened to any other
 			}
 		}
 	}
 }
 
-// look waits until a child has ended or stopped, without taking it. code is one of CLD_EXITED and so on; status is the
+// look is a child that has ended or stopped, without taking it, or pid 0. code is one of CLD_EXITED and so on; status is the
 // exit status or the signal.
 func look() (pid, code, status int, err error) {
 	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT|unix.WNOHANG, nil); err != nil {
 		return 0, 0, 0, err
 	}
 	// On 64-bit Linux the union of the structure begins at byte 16: pid, uid, status.

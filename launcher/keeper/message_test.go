@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"bufio"
-	"net"
 	"os"
 	"testing"
 
@@ -10,24 +9,14 @@ import (
 )
 
 // sockets are the two ends of a socket between a front and its keeper.
-func sockets(t *testing.T) (front, keeper *net.UnixConn) {
+func sockets(t *testing.T) (front, keeper socket) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var conns [2]*net.UnixConn
-	for i, fd := range pair {
-		file := os.NewFile(uintptr(fd), "socket")
-		conn, err := net.FileConn(file)
-		file.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns[i] = conn.(*net.UnixConn)
-		t.Cleanup(func() { conn.Close() })
-	}
-	return conns[0], conns[1]
+	t.Cleanup(func() { unix.Close(pair[1]) })
+	return socket(pair[0]), socket(pair[1])
 }
 
 // Orders and their descriptors arrive as they were sent.
@@ -39,11 +28,13 @@ func TestOrders(t *testing.T) {
 	}
 	defer read.Close()
 	fd := int(write.Fd())
-	if err := Send(front, Order{Rank: &Rank{Rank: 3, Args: []string{"a"}}}, fd, fd, fd); err != nil {
+	order := Order{Rank: &Rank{Rank: 3, Args: []string{"a"}}}
+	if err := unix.Sendmsg(int(front), order.Bytes(), unix.UnixRights(fd, fd, fd), nil, 0); err != nil {
 		t.Fatal(err)
 	}
+	unix.Close(int(front))
 	write.Close()
-	from := &orders{conn: keeper}
+	from := &orders{from: keeper}
 	var got Order
 	if err := readRecord(bufio.NewReader(from), got.pass); err != nil || got.Rank == nil || got.Rank.Rank != 3 {
 		t.Fatalf("%+v, %v", got, err)
@@ -72,10 +63,17 @@ func TestOrdersOfADeadFront(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		front.Close()
+		unix.Close(int(front))
 		var got Order
-		if err := readRecord(bufio.NewReader(&orders{conn: keeper}), got.pass); err == nil {
+		if err := readRecord(bufio.NewReader(&orders{from: keeper}), got.pass); err == nil {
 			t.Errorf("unread notices: %v: an order came from a front that is gone: %+v", unread, got)
 		}
+	}
+}
+
+// A keeper of another build refuses to work.
+func TestOtherVersion(t *testing.T) {
+	if status := Main([]string{Name, "0"}); status != 1 {
+		t.Errorf("status %d, want 1", status)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // Orders and notices are read as they were written, and one that is cut short anywhere, or has bytes too many, is an error.
 func TestRecords(t *testing.T) {
 	orders := []Order{
-		{}, {All: true}, {Finish: true}, {Signal: syscall.SIGTERM}, {Folder: "/tmp/fpm", Env: []string{"A=1", "EMPTY=", ""}},
+		{}, {Finish: true}, {Signal: syscall.SIGTERM}, {Folder: "/tmp/fpm", Env: []string{"A=1", "EMPTY=", ""}},
 		{Rank: &Rank{Rank: 70_000, Path: "/bin/x", Args: []string{"x", ""}, Env: []string{"B=\xff\n"}, Dir: "/", CPUs: []int{0, 127}}},
 	}
 	for _, want := range orders {

@@ -92,8 +92,11 @@ func Cgroups(root fs.FS, pid, controller string) []string {
 func mountOf(mountinfo, controller string, v2 bool) (point, from string, ok bool) {
 	for line := range strings.Lines(mountinfo) { // 36 35 0:30 /part /mount/point options - cgroup cgroup rw,memory
 		left, right, found := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		if !found || !strings.HasPrefix(right, "cgroup") {
+			continue
+		}
 		words, kind := strings.Fields(left), strings.Fields(right)
-		if !found || len(words) < 5 || len(kind) < 3 {
+		if len(words) < 5 || len(kind) < 3 {
 			continue
 		}
 		if v2 && kind[0] == "cgroup2" || !v2 && kind[0] == "cgroup" && hasWord(kind[2], controller) {

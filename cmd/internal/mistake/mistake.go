@@ -12,10 +12,11 @@ import (
 	"github.com/fpmrun/fpmrun/cmd/internal/exit"
 )
 
-var (
-	wrongValue  = regexp.MustCompile(`(?s)^invalid value "(.*)" for flag -([^ :]+): (.*)$`)
-	wrongSwitch = regexp.MustCompile(`(?s)^invalid boolean value "(.*)" for -([^ :]+): `)
-	gotAtTheEnd = regexp.MustCompile(`(?s), got ".*"$`)
+// Patterns of what the flag library says. They are compiled where there is a mistake, which takes longer than most else at a program's start.
+const (
+	wrongValue  = `(?s)^invalid value "(.*)" for flag -([^ :]+): (.*)$`
+	wrongSwitch = `(?s)^invalid boolean value "(.*)" for -([^ :]+): `
+	gotAtTheEnd = `(?s), got ".*"$`
 )
 
 // Handler is a program's or a command's OnUsageError. Its errors have the exit status of a wrong command line.
@@ -49,10 +50,10 @@ func Explain(err error, program string, flags []cli.Flag, examples map[string]st
 	if name, ok := strings.CutPrefix(message, "flag needs an argument: -"); ok {
 		return fmt.Errorf("%s needs a value%s", Dashed(name), example(name))
 	}
-	if m := wrongSwitch.FindStringSubmatch(message); m != nil {
+	if m := regexp.MustCompile(wrongSwitch).FindStringSubmatch(message); m != nil {
 		return fmt.Errorf("%s=%s: want no value, or true or false", Dashed(m[2]), m[1])
 	}
-	if m := wrongValue.FindStringSubmatch(message); m != nil {
+	if m := regexp.MustCompile(wrongValue).FindStringSubmatch(message); m != nil {
 		return fmt.Errorf("%s %s: %s%s", Dashed(m[2]), m[1], Wanted(unparsed(m[3], m[2], flags)), example(m[2]))
 	}
 	return err
@@ -69,7 +70,7 @@ func unparsed(message, name string, flags []cli.Flag) string {
 }
 
 // Wanted is what a flag's value says of a wrong one, without the value at its end, for a message that begins with it.
-func Wanted(message string) string { return gotAtTheEnd.ReplaceAllString(message, "") }
+func Wanted(message string) string { return regexp.MustCompile(gotAtTheEnd).ReplaceAllString(message, "") }
 
 // unknown names the flag that there is and that is nearest.
 func unknown(name, program string, flags []cli.Flag) error {

@@ -1,4 +1,4 @@
-package env
+package keeper
 
 import (
 	"slices"
