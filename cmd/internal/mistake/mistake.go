@@ -70,7 +70,9 @@ func unparsed(message, name string, flags []cli.Flag) string {
 }
 
 // Wanted is what a flag's value says of a wrong one, without the value at its end, for a message that begins with it.
-func Wanted(message string) string { return regexp.MustCompile(gotAtTheEnd).ReplaceAllString(message, "") }
+func Wanted(message string) string {
+	return regexp.MustCompile(gotAtTheEnd).ReplaceAllString(message, "")
+}
 
 // unknown names the flag that there is and that is nearest.
 func unknown(name, program string, flags []cli.Flag) error {
