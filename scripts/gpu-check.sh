@@ -14,6 +14,7 @@
 #   evidence   fpmrun -np 1 fpmbench --engine cuda, its documents checked by fpmstat
 #   limits     a model and a pool that do not fit are refused before anything is allocated
 #   faults     a kernel that faults and a rank that is killed end with the first error named, and the GPU's memory is free afterwards; needs bin/fpmgpu
+#   launch     fpmrun with PyTorch's gloo, a rank bound to the real GPU, and two that want one each of one GPU refused; needs bin/fpmgpu
 #   report     the table of all stages that were run
 #
 # Nothing is built here: it needs bin/cuda.test (make gpu-test), bin/fpmrun, bin/fpmbench and bin/fpmstat (make build). A stage leaves STAGE.log and a line
@@ -167,6 +168,17 @@ faults() {
   freed "$before"
 }
 
+# launch: PyTorch meets with what fpmrun sets alone, and fpmrun knows the GPU by name.
+launch() {
+  local name
+  bin/fpmrun -np 4 --timeout 2m python3 examples/torch_allreduce.py | tee "$out/launch.txt" || return 1
+  grep -qF "sum over 4 ranks is right" "$out/launch.txt" || { echo 'error: want "sum over 4 ranks is right"'; return 1; }
+  name=$(bin/fpmgpu list | grep -o '"name":"[^"]*"' | head -n 1 | cut -d '"' -f 4)
+  CUDA_VISIBLE_DEVICES=0 bin/fpmrun --gpus-per-rank 1 -np 1 --report-bindings true 2>&1 | tee "$out/launch.txt" || return 1
+  grep -qF "GPU 0 ${name:?fpmgpu list names no GPU}" "$out/launch.txt" || { echo "error: want \"GPU 0 $name\" in the report"; return 1; }
+  CUDA_VISIBLE_DEVICES=0 refused "2 ranks need 2 GPUs" --oversubscribe-gpu -- bin/fpmrun -np 2 --gpus-per-rank 1 true
+}
+
 report() {
   echo "| stage | result | seconds | commit |"
   echo "|---|---|---|---|"
@@ -180,9 +192,9 @@ for stage in "$@"; do
     logits) run=(tests 'TestLogits|TestCase24') ;;
     graphs) run=(tests 'TestGraphs|TestReplay|TestCase2[123]|TestDispatch|TestTwoInFlight|TestCeilings|TestTiming|TestProgress|TestStages|TestAbort') ;;
     bench) run=(bin/cuda.test -test.run '^$' -test.bench 'Decode|Prefill|Commands' -test.benchtime 20x) ;;
-    oracle | sanitizer | evidence | limits | faults | peer) run=("$stage") ;;
+    oracle | sanitizer | evidence | limits | faults | peer | launch) run=("$stage") ;;
     report) report; continue ;;
-    *) echo "gpu-check: unknown stage $stage; want door, kernels, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits, faults or report" >&2; exit 2 ;;
+    *) echo "gpu-check: unknown stage $stage; want door, kernels, logits, graphs, oracle, sanitizer, bench, peer, evidence, limits, faults, launch or report" >&2; exit 2 ;;
   esac
   begin=$SECONDS
   result=passed

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 runs=${1:-200} many=${2:-1000}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go build -o "$work/" ./cmd/fpmrun ./test/launchprog || exit 1
+go build -o "$work/" ./cmd/fpmrun ./cmd/fpm-keeper ./test/launchprog || exit 1
 export PATH=$work:$PATH TMPDIR=$work
 unset XDG_RUNTIME_DIR
 cd "$work" || exit 1
