@@ -3,6 +3,8 @@
 #
 #   scripts/stress-launcher.sh [RUNS [MANY]]      default 200 runs of each way and 1000 of `fpmrun -np 64 true`
 set -uo pipefail
+# An interrupt that is ignored when a shell begins stays ignored in all that it starts.
+[ -z "$(trap -p INT)" ] || exec env --default-signal=INT bash "$0" "$@"
 cd "$(dirname "$0")/.."
 runs=${1:-200} many=${2:-1000}
 work=$(mktemp -d)
