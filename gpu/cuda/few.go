@@ -29,8 +29,9 @@ func heldForm(tiles int) (ring, threads int) {
 	return 13, 384
 }
 
-// heldFrom is from how many tokens on they are held in registers where the device has the kernels for it: from then on too attention runs beside a chain.
-const heldFrom = 1
+// heldFrom is from how many tokens on they are held in registers where the device has the kernels for it: from then on too attention runs beside a chain. A single token leaves room for a
+// long ring in shared memory, and its attention is faster with whole multiprocessors.
+const heldFrom = 2
 
 // fewDevice is what the plans of chains depend on.
 type fewDevice struct {

@@ -64,7 +64,7 @@ func TestBesideFits(t *testing.T) {
 		}
 		own, _ := limits.Of(g.HeadDim, kernels.Few)
 		own.Shared += besideShared(g.HeadDim)
-		for tokens := 1; tokens <= besideMost; tokens++ {
+		for tokens := heldFrom; tokens <= besideMost; tokens++ {
 			for _, chain := range fewChains(g)[:3] {
 				for _, p := range planChain(chain, tokens, d) {
 					name, threads := p.kernel()

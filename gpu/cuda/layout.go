@@ -22,7 +22,7 @@ type shape struct {
 type layout struct {
 	windows   []int // distinct windows of the layers; 0 is all keys
 	cut             // of the attention
-	beside    *cut  // that of steps of besideMost tokens, if it is another one
+	beside    *cut  // that of steps of heldFrom to besideMost tokens, if it is another one
 	tokens    int   // that a step computes, padding included
 	rows      int   // most that a step samples, padding included
 	width     int   // blocks in a row of the block tables
@@ -66,7 +66,7 @@ func newLayout(cfg *gpu.Config, windows []int, c cut) layout {
 func (l *layout) of(tokens int) *layout {
 	p := *l
 	p.tokens = tokens
-	if l.beside != nil && tokens <= besideMost {
+	if l.beside != nil && tokens >= heldFrom && tokens <= besideMost {
 		p.cut = *l.beside
 	}
 	p.place()
