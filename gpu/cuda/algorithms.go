@@ -19,10 +19,12 @@ import (
 // mostAlgorithms is how many of the library's algorithms are tried for a product; its first guess is not always the best.
 const mostAlgorithms = 8
 
-// A candidate is timed over about trialTime, in at most trialRuns runs after one that is not timed.
+// A candidate is timed over about trialTime, in at most trialRuns runs after one that is not timed. A run is the product with the weights of as many layers as have trialBytes together: in
+// a step weights come from memory, not from a cache, and the products follow each other.
 const (
-	trialTime = 2 * time.Millisecond
-	trialRuns = 20
+	trialTime  = 2 * time.Millisecond
+	trialRuns  = 20
+	trialBytes = 192 << 20
 )
 
 // algorithms are the choices for the products of one kind of GPU with one driver and one cuBLASLt. They are in the cache, so that every rank and every launch runs the
@@ -33,7 +35,7 @@ type algorithms struct {
 }
 
 func newAlgorithms(d Device, l *Libraries) *algorithms {
-	return &algorithms{cache: newCache("algorithms", ".json", d.Name, strconv.Itoa(l.Driver), strconv.Itoa(l.CublasLt)), chosen: map[string][]byte{}}
+	return &algorithms{cache: newCache("algorithms", ".json", "weights of several layers", d.Name, strconv.Itoa(l.Driver), strconv.Itoa(l.CublasLt)), chosen: map[string][]byte{}}
 }
 
 // choose is the choice for a product: one that was made before, or else what pick says.
@@ -73,7 +75,7 @@ func (a *algorithms) read(text []byte) {
 	}
 }
 
-// selectAlgorithm sets the algorithm of a planned product, which is tried on the memory that it will work on.
+// selectAlgorithm sets the algorithm of a planned product, which is tried on the memory that it and those like it will work on.
 func (b *builder) selectAlgorithm(s gemmShape, plan C.int, in, weights, out ptr) error {
 	if b.m.algorithms == nil {
 		return nil
@@ -85,9 +87,7 @@ func (b *builder) selectAlgorithm(s gemmShape, plan C.int, in, weights, out ptr)
 		if err := check(C.list_algorithms(b.m.c, plan, &list[0], mostAlgorithms, &found)); err != nil {
 			return nil, err
 		}
-		trial := builder{m: b.m}
-		trial.product(product, plan, in, weights, out)
-		p, err := trial.build()
+		p, err := b.trialOf(product, s, plan, in, weights, out)
 		if err != nil {
 			return nil, err
 		}
@@ -117,6 +117,18 @@ func (b *builder) selectAlgorithm(s gemmShape, plan C.int, in, weights, out ptr)
 		C.set_algorithm(b.m.c, plan, &algo)
 	}
 	return err
+}
+
+// trialOf is the product with the weights of several layers, one after the other.
+func (b *builder) trialOf(product string, s gemmShape, plan C.int, in, weights, out ptr) (*program, error) {
+	trial, matrices, bytes := builder{m: b.m}, []ptr{weights}, 2*s.n*s.k
+	if b.weights != nil {
+		matrices = b.weights.alike(weights)
+	}
+	for _, w := range matrices[:min(len(matrices), (trialBytes+bytes-1)/bytes)] {
+		trial.product(product, plan, in, w, out)
+	}
+	return trial.build()
 }
 
 // trial is how long one run of a program takes, the fastest of several.

@@ -31,7 +31,7 @@ func (e *Engine) program(s shape) (*program, error) {
 			break
 		}
 	}
-	b := &builder{m: e.machine, functions: e.functions, gemms: e.gemms, progress: e.watchdog.progress}
+	b := &builder{m: e.machine, functions: e.functions, gemms: e.gemms, weights: e.weights, progress: e.watchdog.progress}
 	if err := e.list(b, s); err != nil {
 		return nil, err
 	}

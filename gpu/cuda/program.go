@@ -35,6 +35,7 @@ type builder struct {
 	m         *machine
 	functions functions
 	gemms     map[gemmShape]C.int
+	weights   *weights  // on which products are tried; nil: on their own alone
 	progress  *progress // nil but for --debug-progress
 	commands
 	err error

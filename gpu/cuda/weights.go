@@ -5,6 +5,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/fpmrun/fpmrun/gpu/model"
@@ -25,6 +26,22 @@ type weights struct {
 	embed, head, norm ptr // (vocab, hidden) twice, the same memory when tied; (hidden)
 	layers            []layer
 	bytes             int64
+}
+
+// alike are the matrices of all layers that are what one of them is, or it alone.
+func (w *weights) alike(matrix ptr) []ptr {
+	for _, of := range []func(l *layer) ptr{
+		func(l *layer) ptr { return l.qkv }, func(l *layer) ptr { return l.out }, func(l *layer) ptr { return l.gateUp }, func(l *layer) ptr { return l.down },
+	} {
+		var list []ptr
+		for i := range w.layers {
+			list = append(list, of(&w.layers[i]))
+		}
+		if slices.Contains(list, matrix) {
+			return list
+		}
+	}
+	return []ptr{matrix}
 }
 
 // loader puts tensors into device memory and keeps the first error.
