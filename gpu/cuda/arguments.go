@@ -53,6 +53,11 @@ type chainArgs struct {
 	cache, positions, places, cosines, sines ptr
 }
 
+type chainClusterArgs struct {
+	weights, tokens [fewProducts]tensorMap
+	chain           chainArgs
+}
+
 type argmaxArgs struct {
 	logits, slots, sampled, ids ptr
 	vocab                       int32

@@ -35,7 +35,7 @@ func attentionCut(g *model.Geometry, multiprocessors int) cut {
 	if tensorHeads(g.HeadDim) {
 		blocks = 2
 	}
-	return cut{lists: max(1, blocks*multiprocessors/g.KVHeads), rows: tileRows, piece: 2 * keyStep, wideMin: wideMin(g, multiprocessors)}
+	return cut{lists: max(1, blocks*multiprocessors/g.KVHeads), rows: tileRows, piece: 2 * keyStep, wideMin: wideMin(g, multiprocessors), chained: fewTokens}
 }
 
 // besideMost is up to how many tokens of a step attention runs beside the chain before it, in attention_few.cu: more tokens have more keys to read than its blocks can. 0 turns it off.

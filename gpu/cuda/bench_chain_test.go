@@ -22,7 +22,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 	links, _ := e.fewLinks(0)
 	products, multiprocessors := sizes(links), e.device.Multiprocessors
-	for _, tokens := range []int{1, 4, 8, 16} {
+	for _, tokens := range []int{1, 4, 8, 16, 32, 64} {
 		var out gpu.Output
 		if err := e.Enqueue(stepOf(tokens, 1, 1023)); err != nil { // brings the step structure to the device
 			b.Fatal(err)
@@ -41,8 +41,17 @@ func BenchmarkChain(b *testing.B) {
 				b.ReportMetric(float64(benchGraph(b, e, list.commands).Nanoseconds())/1e3/float64(last), "us/chain")
 			})
 		}
+		for down := 1; down <= 7 && e.chains.weights != nil && tokens > 8; down++ {
+			splits := []int{1, 1, down, 1}
+			if p := newClusterPlan(products, splits, tokens, e.device.clusters); p.ring >= clusterRingLeast {
+				run("by clusters", p)
+			}
+		}
+		if tokens > fewTokens {
+			continue
+		}
 		run("planned", planFew(products, tokens, e.device.few()))
-		run("planned in shared memory", planFew(products, tokens, fewDevice{multiprocessors, false}))
+		run("planned in shared memory", planFew(products, tokens, fewDevice{multiprocessors, false, 0}))
 		for _, others := range []int{1, 2} {
 			for _, down := range []int{1, 2, 4, 6, 8} {
 				splits := []int{others, others, down, others}

@@ -28,6 +28,7 @@ typedef struct {
 	int id, pad;
 	union {
 		int flag;
+		unsigned size[3];
 		char bytes[64];
 	} value;
 } launch_attribute;
@@ -84,6 +85,7 @@ typedef struct {
 	X(cuGraphExecDestroy, 10000, (void *exec)) \
 	X(cuTensorMapEncodeTiled, 12000, (tensor_map * map, int type, unsigned rank, device_ptr base, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill)) \
 	X(cuFuncSetAttribute, 9000, (void *function, int attribute, int value)) \
+	X(cuOccupancyMaxActiveClusters, 12000, (int *clusters, void *function, const launch_config *config)) \
 	X(cuLaunchKernelEx, 11060, (const launch_config *config, void *function, void **params, void **extra))
 
 #define BLAS(X) \

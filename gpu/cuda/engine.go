@@ -47,6 +47,7 @@ type Engine struct {
 	programs  map[shape]*program
 	bodies    map[shape]commands // what was captured of programs that differ in their rows
 	attends   attentionMaps
+	chains    chainMaps
 	info      gpu.Info
 	ceilings  *ceilings // nil before they were measured
 	timing    *timing   // nil but for diagnosis
@@ -116,7 +117,13 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	since = stages.Lap("weights", since)
+	if e.device.clusters, err = e.machine.clusters(e.device, e.functions); err != nil {
+		return err
+	}
 	e.layout = newLayout(&e.cfg, windows(g), attentionCut(g, e.device.Multiprocessors))
+	if e.few(clusterTokens) {
+		e.layout.chained = clusterTokens
+	}
 	e.layout.beside = besideCut(g, e.device.few())
 	if err := e.buf.allocate(e.machine, &e.cfg, &e.layout, e.device.Multiprocessors); err != nil {
 		return err
@@ -125,6 +132,9 @@ func (e *Engine) prepare() error {
 		return err
 	}
 	if err := e.describeAttention(); err != nil {
+		return err
+	}
+	if err := e.describeChains(); err != nil {
 		return err
 	}
 	for i := range e.hostAt {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,9 @@ import (
 
 // inFake is set in a copy of the test program whose CUDA libraries are the fake ones.
 const inFake = "FPM_TEST_FAKE_CUDA"
+
+// inClusters is set to the number of tokens from which on clusters compute products.
+const inClusters = "FPM_TEST_CLUSTERS"
 
 // building is held by the test that builds libraries.
 var building sync.Mutex
@@ -58,6 +62,9 @@ func fakeLibraries(t *testing.T, headSize int) string {
 var fakes string
 
 func TestMain(m *testing.M) {
+	if n, err := strconv.Atoi(os.Getenv(inClusters)); err == nil {
+		clusterFrom = n
+	}
 	if os.Getenv(inFake) != "" {
 		if err := fakeRun(); err != nil {
 			fmt.Println("error:", err)
@@ -151,7 +158,7 @@ func fakeProcess(t *testing.T, headSize int, args []string, environ ...string) (
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "XDG_CACHE_HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "XDG_CACHE_HOME="+t.TempDir(), inClusters+"=17")
 	cmd.Env = append(cmd.Env, environ...)
 	text, err := cmd.CombinedOutput()
 	return string(text), err

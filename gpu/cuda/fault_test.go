@@ -40,7 +40,7 @@ func TestFaultingKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := &gpu.Step{Rows: []gpu.Row{{Tokens: ids(g, 1, 20), Blocks: []int32{1, 2}}}}
+	step := &gpu.Step{Rows: []gpu.Row{{Tokens: ids(g, 1, 70), Blocks: []int32{1, 2, 3, 4, 5}}}}
 	run(t, e, step) // all is well before
 	for s, p := range e.programs {
 		p.free()

@@ -37,6 +37,7 @@ const heldFrom = 2
 type fewDevice struct {
 	multiprocessors int
 	hopper          bool // has the kernels that hold tokens in registers
+	clusters        int  // of blocks of chain_cluster.cu that run at the same time; 0: it has none
 }
 
 // held says whether chains of so many tokens hold them in registers.
@@ -63,12 +64,16 @@ type fewPlan struct {
 	splits   []int // of each product's columns among blocks
 	blocks   int   // at most one for each multiprocessor
 	held     bool  // tokens are held in registers
+	cluster  bool  // clusters of blocks share the columns
 	ring     int   // chunks in a warp's ring; 0: the chain does not fit
 	shared   int   // bytes of a block
 }
 
 // kernel is the kernel of a plan, and its threads.
 func (p *fewPlan) kernel() (name string, threads int) {
+	if p.cluster {
+		return fmt.Sprintf("chain_cluster_%d", 8*p.tiles), clusterThreads
+	}
 	if p.held {
 		_, threads = heldForm(p.tiles)
 		return fmt.Sprintf("chain_held_%d", 8*p.tiles), threads
@@ -178,6 +183,9 @@ func fewChains(g *model.Geometry) [][]fewSize {
 
 // planChain are the plans of a list of products, one behind the other: one plan where they fit together, else one for each product.
 func planChain(products []fewSize, tokens int, d fewDevice) []fewPlan {
+	if tokens >= clusterFrom {
+		return []fewPlan{planCluster(products, tokens, d.clusters)}
+	}
 	if p := planFew(products, tokens, d); len(products) <= 1 || p.ring > 0 {
 		return []fewPlan{p}
 	}
@@ -188,14 +196,25 @@ func planChain(products []fewSize, tokens int, d fewDevice) []fewPlan {
 	return plans
 }
 
+// fewServed says whether chains compute the products of so many tokens of a model.
+func fewServed(g *model.Geometry, tokens int, d fewDevice) bool {
+	return fewGeometry(g) && (tokens <= fewTokens || tokens >= clusterFrom && tokens <= clusterTokens && clusterServed(g, tokens, d))
+}
+
 // fewBuffers is the memory in bytes that products of few tokens need on any device with so many multiprocessors: the sums of split columns, and the word of the barrier between products.
 func fewBuffers(g *model.Geometry, multiprocessors int) (sums, turns int64) {
 	if !fewGeometry(g) {
 		return 0, 0
 	}
 	for _, chain := range fewChains(g) {
-		for tokens := 1; tokens <= fewTokens; tokens++ {
-			for _, p := range slices.Concat(planChain(chain, tokens, fewDevice{multiprocessors, false}), planChain(chain, tokens, fewDevice{multiprocessors, true})) {
+		for tokens := 1; tokens <= clusterTokens; tokens++ {
+			var plans []fewPlan
+			for _, d := range []fewDevice{{multiprocessors, false, 0}, {multiprocessors, true, multiprocessors / clusterBlocks}} {
+				if fewServed(g, tokens, d) {
+					plans = append(plans, planChain(chain, tokens, d)...)
+				}
+			}
+			for _, p := range plans {
 				for i, splits := range p.splits {
 					if splits > 1 {
 						sums = max(sums, int64(p.products[i].units()*splits*p.tiles)*32*16)

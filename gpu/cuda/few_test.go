@@ -19,7 +19,7 @@ func TestFewPlans(t *testing.T) {
 			sums, _ := fewBuffers(g, multiprocessors)
 			for tokens := 1; tokens <= fewTokens; tokens++ {
 				for _, chain := range fewChains(g) {
-					for _, p := range slices.Concat(planChain(chain, tokens, fewDevice{multiprocessors, false}), planChain(chain, tokens, fewDevice{multiprocessors, true})) {
+					for _, p := range slices.Concat(planChain(chain, tokens, fewDevice{multiprocessors, false, 0}), planChain(chain, tokens, fewDevice{multiprocessors, true, multiprocessors / clusterBlocks})) {
 						if p.ring == 0 {
 							if multiprocessors > 6 {
 								t.Errorf("%s, %d tokens, %d multiprocessors: %v does not fit", preset, tokens, multiprocessors, p.products)
@@ -37,7 +37,7 @@ func TestFewPlans(t *testing.T) {
 					}
 				}
 				if preset == "llama-3.1-8b" && multiprocessors == 132 {
-					t.Logf("%d tokens: %+v", tokens, planFew(fewChains(g)[1], tokens, fewDevice{multiprocessors, true}))
+					t.Logf("%d tokens: %+v", tokens, planFew(fewChains(g)[1], tokens, fewDevice{multiprocessors, true, multiprocessors / clusterBlocks}))
 				}
 			}
 		}
@@ -57,7 +57,7 @@ func TestBesideFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := fewDevice{132, true}
+		d := fewDevice{132, true, 33}
 		c := besideCut(g, d)
 		if c == nil || c.lists*g.KVHeads > d.multiprocessors {
 			t.Errorf("%s: attention beside a chain is cut as %+v", preset, c)

@@ -187,9 +187,12 @@ func (e *Engine) tail(b *builder, tokens, rows int) {
 		added = 0
 	}
 	e.norm(b, "last norm", rows, normArgs{y: added, w: e.weights.norm, pick: e.at(l.last)})
+	var plan fewPlan
 	if e.few(rows) {
-		head := product{kind: floatProduct, in: buf.h, weights: e.weights.head, out: buf.logits, n: int32(g.Vocab), k: int32(g.Hidden)}
-		e.products(b, "LM head", rows, []link{{product: head}}, planFew([]fewSize{headSize(g)}, rows, e.device.few()))
+		plan = planChain([]fewSize{headSize(g)}, rows, e.device.few())[0]
+	}
+	if plan.ring > 0 {
+		e.products(b, "LM head", rows, []link{e.head()}, plan)
 	} else {
 		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
 	}

@@ -44,6 +44,7 @@ var models = []struct{ name, preset, overrides string }{
 	{"qwen2", "qwen2.5-7b", `{` + small + `"num_attention_heads":4,"num_key_value_heads":2}`},
 	{"qwen3", "qwen3-0.6b", `{` + small + `"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32}`},
 	{"head 64", "qwen3-0.6b", `{` + small + `"num_attention_heads":4,"num_key_value_heads":1,"head_dim":64}`},
+	{"rotated, head 64", "llama-3.1-8b", `{` + small + `"num_attention_heads":4,"num_key_value_heads":2,"head_dim":64}`},
 	{"head 80, group 5", "qwen3-0.6b", `{` + small + `"num_attention_heads":5,"num_key_value_heads":1,"head_dim":80}`},
 	{"head 96, group 6", "qwen3-0.6b", `{` + small + `"num_attention_heads":6,"num_key_value_heads":1,"head_dim":96}`},
 	{"head 128, group 7", "qwen3-0.6b", `{` + small + `"num_attention_heads":7,"num_key_value_heads":1,"head_dim":128}`},

@@ -113,7 +113,7 @@ func (s *stand) attention(c attentionCase) {
 		least = 1
 	}
 	var w work
-	form := cut{lists: c.lists, rows: tileRows, piece: 2 * keyStep, wideMin: least}
+	form := cut{lists: c.lists, rows: tileRows, piece: 2 * keyStep, wideMin: least, chained: fewTokens}
 	if c.few {
 		form.rows, form.piece = fewRows, keyStep
 	}

@@ -9,6 +9,7 @@ type chainCase struct {
 	tokens, ring, blocks, k int // ring 0: the tokens are held in registers; k is the number of columns of the first product
 	links                   []linkCase
 	heads, kvHeads          int
+	clusters                int // of blocks, which share the columns; 0: blocks are alone
 }
 
 // linkCase is a product of a chain. It takes what the one before it gives, if there is one.
@@ -100,9 +101,13 @@ func (s *stand) rings(i int) []int {
 // chain runs a chain. Each product is compared with its twin on what the kernel gave it.
 func (s *stand) chain(c chainCase, turns *uint32) {
 	s.t.Helper()
-	s.begin("%d tokens, %d columns, %+v, ring of %d, %d blocks", c.tokens, c.k, c.links, c.ring, c.blocks)
-	args := chainArgs{count: int32(len(c.links)), tokens: int32(c.tokens), ring: int32(c.ring), eps: 1e-5}
-	tiles, columns, sums := (c.tokens+7)/8, 0, 0
+	s.begin("%d tokens, %d columns, %+v, ring of %d, %d blocks, %d clusters", c.tokens, c.k, c.links, c.ring, c.blocks, c.clusters)
+	all := chainClusterArgs{chain: chainArgs{count: int32(len(c.links)), tokens: int32(c.tokens), ring: int32(c.ring), eps: 1e-5}}
+	args := &all.chain
+	tiles, columns, chunks, sums := (c.tokens+7)/8, 0, 0, 0
+	if c.clusters > 0 {
+		tiles = clusterTiles(c.tokens)
+	}
 	var list []*ran
 	k := c.k
 	for i, l := range c.links {
@@ -119,9 +124,13 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 			b := s.normal16(l.n, 1)
 			p.bias, r.bias = input(s, "bias", b), values16(b)
 		}
-		s.result(&c, r, &args, p)
+		s.result(&c, r, args, p)
+		if c.clusters > 0 {
+			s.describe(&c, r, i, &all)
+		}
 		list = append(list, r)
 		columns = max(columns, (k/fewColumns+l.splits-1)/l.splits*fewColumns)
+		chunks = max(chunks, fewSize{l.n, k}.clusterChunks(l.splits))
 		sums = max(sums, r.units()*l.splits*tiles*32*4)
 		if k = l.n; l.kind == int(gateProduct) {
 			k = l.n / 2
@@ -131,12 +140,16 @@ func (s *stand) chain(c chainCase, turns *uint32) {
 	args.partial, partial = output(s, "partial", blanks32(sums))
 	args.turns, word = output(s, "turns", []uint32{*turns})
 	args.abort = input(s, "abort", []uint32{0})
-	if c.ring == 0 {
-		columns = 0
+	name, threads := (&fewPlan{tiles: tiles, held: c.ring == 0, cluster: c.clusters > 0}).kernel()
+	switch {
+	case c.clusters > 0:
+		launchClusters(s, name, [3]int{clusterBlocks * c.clusters, 1, 1}, threads, clusterShared(tiles, c.ring, chunks), clusterBlocks, all)
+	case c.ring == 0:
 		c.ring, _ = heldForm(tiles)
+		launch(s, name, [3]int{c.blocks, 1, 1}, threads, fewShared(c.tokens, c.ring, 0), *args)
+	default:
+		launch(s, name, [3]int{c.blocks, 1, 1}, threads, fewShared(c.tokens, c.ring, columns), *args)
 	}
-	name, threads := (&fewPlan{tiles: tiles, held: columns == 0}).kernel()
-	launch(s, name, [3]int{c.blocks, 1, 1}, threads, fewShared(c.tokens, c.ring, columns), args)
 	if want := *turns ^ uint32(len(c.links)-1)<<31; word()[0] != want {
 		s.t.Errorf("%s, %s: the word of the barrier is %#x, want %#x", s.kernel, s.label, word()[0], want)
 	}

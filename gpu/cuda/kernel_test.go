@@ -164,8 +164,14 @@ func output[T any](s *stand, what string, data []T) (ptr, func() []T) {
 // launch runs a kernel alone, and checks that it wrote to nothing but its outputs.
 func launch[T any](s *stand, name string, grid [3]int, block, shared int, args T) {
 	s.t.Helper()
+	launchClusters(s, name, grid, block, shared, 1, args)
+}
+
+// launchClusters does so with blocks in clusters.
+func launchClusters[T any](s *stand, name string, grid [3]int, block, shared, cluster int, args T) {
+	s.t.Helper()
 	b := &builder{m: s.m, functions: s.functions}
-	sharedKernel(b, name, s.label, grid, block, shared, args)
+	clusterKernel(b, name, s.label, grid, block, shared, cluster, args)
 	if err := runOnce(b); err != nil {
 		s.t.Fatal(err)
 	}
@@ -310,12 +316,14 @@ func TestKernelTwins(t *testing.T) {
 			s := newStand(t, l, head)
 			if head == 64 { // those that do not know of heads
 				s.chains(false)
+				s.clusters(false)
 				s.norms()
 				s.gates()
 				s.embeddings()
 				s.argmaxes()
 			}
 			s.chains(true)
+			s.clusters(true)
 			s.keysCases()
 			s.attentions()
 			s.report()

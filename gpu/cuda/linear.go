@@ -4,10 +4,8 @@ package cuda
 
 import "strings"
 
-// few says whether the products of so many tokens are those of chain.cu, which read weights as fast as memory gives them; the library's are faster for more.
-func (e *Engine) few(tokens int) bool {
-	return fewGeometry(e.cfg.Geometry) && tokens <= fewTokens
-}
+// few says whether the products of so many tokens are those of chains, which read weights as fast as memory gives them; the library's are faster for more.
+func (e *Engine) few(tokens int) bool { return fewServed(e.cfg.Geometry, tokens, e.device.few()) }
 
 // Kinds of products, as linear.cu has them.
 const (
@@ -78,6 +76,12 @@ func (e *Engine) fewLinks(i int) (links []link, rotates bool) {
 	return append(links, next), rotates
 }
 
+// head is the product that gives the logits.
+func (e *Engine) head() link {
+	g := e.cfg.Geometry
+	return link{purpose: "LM head", product: product{kind: floatProduct, in: e.buf.h, weights: e.weights.head, out: e.buf.logits, n: int32(g.Vocab), k: int32(g.Hidden)}}
+}
+
 // chain lists products of a layer in one kernel, or in one each where together they do not fit.
 func (e *Engine) chain(b *builder, i, tokens int, links ...link) {
 	for _, p := range planChain(sizes(links), tokens, e.device.few()) {
@@ -116,5 +120,13 @@ func (e *Engine) products(b *builder, purpose string, tokens int, links []link, 
 		args.cache = max(args.cache, x.cache)
 	}
 	name, threads := p.kernel()
-	sharedKernel(b, name, purpose, [3]int{p.blocks, 1, 1}, threads, p.shared, args)
+	if !p.cluster {
+		sharedKernel(b, name, purpose, [3]int{p.blocks, 1, 1}, threads, p.shared, args)
+		return
+	}
+	all := chainClusterArgs{chain: args}
+	for i, x := range links {
+		all.weights[i], all.tokens[i] = e.chains.weights[x.product.weights], e.chains.tokens[chainTokens{x.product.in, p.tiles}]
+	}
+	clusterKernel(b, name, purpose, [3]int{p.blocks, 1, 1}, threads, p.shared, clusterBlocks, all)
 }

@@ -36,13 +36,15 @@ type Device struct {
 	Capability      [2]int // compute capability, major and minor
 	Multiprocessors int
 	Memory          int64 // bytes
+
+	clusters int // see fewDevice
 }
 
 // hopper says whether the device has Hopper's own instructions.
 func (d *Device) hopper() bool { return d.Capability == [2]int{9, 0} }
 
 // few is what the plans of chains depend on.
-func (d *Device) few() fewDevice { return fewDevice{d.Multiprocessors, d.hopper()} }
+func (d *Device) few() fewDevice { return fewDevice{d.Multiprocessors, d.hopper(), d.clusters} }
 
 // Devices describes the visible GPUs. Libraries must be open.
 func Devices() ([]Device, error) {

@@ -71,7 +71,7 @@ func parts(cfg *gpu.Config, l *layout, multiprocessors int) []part {
 		{"logits (--max-num-seqs)", 4 * r * int64(g.Vocab)},
 		{"attention", 4 * int64(l.piecesMax()) * int64(g.KVHeads) * tileRows * int64(g.HeadDim+2)},
 		{"attention", 4 * int64(l.piecesMax()) * int64(g.KVHeads)},
-		{"sums of squares (--max-num-batched-tokens)", 4 * max(t, fewTokens*(hidden+unitRows-1)/unitRows)},
+		{"sums of squares (--max-num-batched-tokens)", 4 * max(t, clusterTokens*(hidden+unitRows-1)/unitRows)},
 		{"products of few tokens", sums},
 		{"products of few tokens", turns},
 		{"sampled ids", 4 * r},

@@ -18,6 +18,7 @@ enum {
 	OPERATION_T = 1,
 	PREFERENCE_WORKSPACE = 1,
 	CAPTURE_RELAXED = 2,
+	CLUSTER_DIMENSION = 4,
 	PROGRAMMATIC_SERIALIZATION = 6,
 	BLOCK_SHARED = 97,
 	FUNCTION_SHARED = 1,
@@ -211,8 +212,11 @@ static failure launch(machine *m, const command *commands, int count, int *at, i
 			DRIVER_CALL(cuGraphLaunch, c->function, m->stream);
 		} else if (c->kind == KERNEL) {
 			void *params[] = {(void *)c->args};
-			launch_attribute early = {.id = PROGRAMMATIC_SERIALIZATION, .value.flag = 1};
-			launch_config config = {{c->grid[0], c->grid[1], c->grid[2]}, {c->block, 1, 1}, c->shared, m->stream, &early, c->early};
+			launch_attribute attributes[2];
+			unsigned count = 0;
+			if (c->early) attributes[count++] = (launch_attribute){.id = PROGRAMMATIC_SERIALIZATION, .value.flag = 1};
+			if (c->cluster > 1) attributes[count++] = (launch_attribute){.id = CLUSTER_DIMENSION, .value.size = {c->cluster, 1, 1}};
+			launch_config config = {{c->grid[0], c->grid[1], c->grid[2]}, {c->block, 1, 1}, c->shared, m->stream, attributes, count};
 			DRIVER_CALL(cuLaunchKernelEx, &config, c->function, params, 0);
 		} else {
 			const gemm_plan *p = &m->plans[c->plan];

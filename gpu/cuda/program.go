@@ -58,12 +58,17 @@ var alone = map[string]bool{"embed": true, "weights": true, "pool": true, "finit
 
 // sharedKernel adds a kernel that has so many bytes of shared memory beside its own.
 func sharedKernel[T any](b *builder, name, purpose string, grid [3]int, block, shared int, args T) {
+	clusterKernel(b, name, purpose, grid, block, shared, 1, args)
+}
+
+// clusterKernel adds a kernel of which so many blocks, neighbours in x, run at the same time and reach each other's shared memory.
+func clusterKernel[T any](b *builder, name, purpose string, grid [3]int, block, shared, cluster int, args T) {
 	raw := bytesOf(&args)
 	if len(raw) > C.ARGS_SIZE {
 		panic("cuda: the arguments of kernel " + name + " do not fit a command")
 	}
 	var c C.command
-	c.kind, c.function, c.block, c.shared = C.KERNEL, b.functions[name], C.uint(block), C.uint(shared)
+	c.kind, c.function, c.block, c.shared, c.cluster = C.KERNEL, b.functions[name], C.uint(block), C.uint(shared), C.uint(cluster)
 	if !alone[name] {
 		c.early = 1
 	}
@@ -159,6 +164,9 @@ func (p *program) String() string {
 		fmt.Fprintf(&s, "%3d %-10s", i, C.GoString(&c.name[0]))
 		if c.kind == C.KERNEL {
 			fmt.Fprintf(&s, " grid %d x %d x %d, %d threads", c.grid[0], c.grid[1], c.grid[2], c.block)
+		}
+		if c.cluster > 1 {
+			fmt.Fprintf(&s, ", clusters of %d", c.cluster)
 		}
 		if c.shared > 0 {
 			fmt.Fprintf(&s, ", %d bytes shared", c.shared)

@@ -22,6 +22,7 @@ typedef struct {
 	/* of a kernel; of a graph, the executable one */
 	void *function;
 	unsigned grid[3], block, shared;
+	unsigned cluster; /* blocks that run at the same time, neighbours in x; 0 or 1: each by itself */
 	int early; /* may start before the command before it has ended: it waits itself where it must */
 	char args[ARGS_SIZE];
 	/* of a matrix product */

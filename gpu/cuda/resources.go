@@ -19,3 +19,15 @@ func (m *machine) resources(f functions, name string) (kernels.Resources, error)
 	}
 	return kernels.Resources{Registers: int(r.registers), Local: int(r.local), Shared: int(r.shared)}, nil
 }
+
+// clusters is how many clusters of chain_cluster.cu run at the same time on a device, 0 where there is no such kernel.
+func (m *machine) clusters(d Device, f functions) (int, error) {
+	if !d.hopper() || clusterFrom > clusterTokens {
+		return 0, nil
+	}
+	var n C.int
+	if err := check(C.read_clusters(m.c, f["chain_cluster_64"], clusterBlocks, clusterThreads, sharedMost, &n)); err != nil {
+		return 0, fmt.Errorf("cuda: clusters of kernel chain_cluster_64: %w", err)
+	}
+	return min(int(n), d.Multiprocessors/clusterBlocks), nil
+}

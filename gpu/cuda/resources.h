@@ -11,4 +11,7 @@ typedef struct {
 
 failure read_resources(machine *m, void *function, kernel_resources *r);
 
+/* How many clusters of so many blocks run at the same time, each with all the shared memory that is given. */
+failure read_clusters(machine *m, void *function, unsigned blocks, unsigned threads, unsigned shared, int *clusters);
+
 #endif

@@ -40,6 +40,7 @@ type cut struct {
 	rows    int // query rows of a tile, at most
 	piece   int // keys of an item whose tile has several, at least, but the last
 	wideMin int // wide tiles of a step that are worth it; 0: none is made
+	chained int // most tokens of steps whose products are those of chains: they have no wide tiles
 }
 
 // work is the attention of a step in layers with one window.
@@ -63,7 +64,7 @@ func (w *work) plan(step *gpu.Step, group, window int, c cut) {
 			count += (r.New() + wide - 1) / wide
 		}
 	}
-	useWide := c.wideMin > 0 && count >= c.wideMin && step.Tokens() > fewTokens
+	useWide := c.wideMin > 0 && count >= c.wideMin && step.Tokens() > c.chained
 	first, cost := 0, (c.lists-1)*itemCost // a list that ends within a tile makes one item more of it
 	for i := range step.Rows {
 		r := &step.Rows[i]

@@ -35,7 +35,7 @@ struct share {
 DEVICE share share_of(const product &p) {
 	share s;
 	const int all = p.k / CHUNK, group = blockIdx.x / p.splits;
-	s.units = p.kind == GATE ? (p.n / 2 + 7) / 8 : (p.n + 15) / 16;
+	s.units = units_of(p);
 	s.step = gridDim.x / p.splits;
 	s.first = group < s.step ? group : s.units; // blocks that are left over have no unit
 	s.slice = blockIdx.x % p.splits;
@@ -212,7 +212,7 @@ template <int TILES> DEVICE bool join_splits(const chain_args &a, const share &s
 		for (int n = 0; n < TILES; n++) store_relaxed(parts + (s.slice * TILES + n) * 32, total[n]);
 		return false;
 	}
-	constexpr int AT_ONCE = 4 / TILES; // blocks whose sums are read at the same time
+	constexpr int AT_ONCE = TILES < 4 ? 4 / TILES : 1; // blocks whose sums are read at the same time
 	const float still = as_float(0xffffffffu);
 	for (int first = 0; first < splits; first += AT_ONCE) {
 		float4 v[AT_ONCE][TILES];
@@ -276,9 +276,50 @@ template <int TILES> DEVICE void read_scales(const chain_args &a, const product 
 		for (int e = 0; e < 2; e++) scale[n][e] = lane_get(v, min(n * 8 + 2 * t + e, a.tokens - 1) * lanes);
 }
 
+// What the sums of a unit's rows g and g + 8 are added to, and are to be multiplied with for the norm after: of each eight tokens 2 t and 2 t + 1.
+template <int TILES> struct addends {
+	float added[TILES][2][2], norm[2];
+};
+template <int TILES> DEVICE addends<TILES> read_addends(const chain_args &a, const product &p, const int (&row)[2]) {
+	addends<TILES> to = {};
+#pragma unroll
+	for (int e = 0; e < 2; e++) {
+		if (row[e] >= p.n) continue;
+		if (p.norm) to.norm[e] = to_float(p.norm[row[e]]);
+		const float bias = p.bias ? to_float(p.bias[row[e]]) : 0.0f;
+#pragma unroll
+		for (int n = 0; n < TILES; n++)
+#pragma unroll
+			for (int j = 0; j < 2; j++) {
+				const int token = n * 8 + 2 * (threadIdx.x % 4) + j;
+				to.added[n][j][e] = bias;
+				if (p.kind == ADD && token < a.tokens) to.added[n][j][e] += ((const float *)p.out)[(i64)token * p.n + row[e]];
+			}
+	}
+	return to;
+}
+
+// Ends a unit: its sums are there.
+template <int TILES> DEVICE void write_unit(const chain_args &a, const product &p, int unit, int units, const int (&row)[2], const float4 (&total)[TILES], const float (&scale)[TILES][2], const addends<TILES> &to) {
+	const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+	for (int n = 0; n < TILES; n++)
+#pragma unroll
+		for (int e = 0; e < 2; e++) {
+			const int token = n * 8 + 2 * t + e;
+			const float v[2] = {(e ? total[n].y : total[n].x) * scale[n][e] + to.added[n][e][0], (e ? total[n].w : total[n].z) * scale[n][e] + to.added[n][e][1]};
+			if (token < a.tokens) unit_out(a, p, row, token, v, to.norm);
+			if (p.kind == ADD) {
+				float squares = (row[0] < p.n ? v[0] * v[0] : 0.0f) + (row[1] < p.n ? v[1] * v[1] : 0.0f);
+				for (int m = 4; m < 32; m <<= 1) squares += lane_xor(squares, m);
+				if (g == 0 && token < a.tokens) p.out_squares[(i64)token * units + unit] = squares;
+			}
+		}
+}
+
 // What a warp does that ends units, every second one of the block.
 template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const float4 *sums, bf16 *x, chain_barriers &b) {
-	const int lane = threadIdx.x % 32, half = threadIdx.x / 32 - STREAMS, g = lane / 4, t = lane % 4;
+	const int lane = threadIdx.x % 32, half = threadIdx.x / 32 - STREAMS, g = lane / 4;
 	int count = 0; // units of the block
 	u32 before = 0;
 	after_previous();
@@ -307,21 +348,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 			if (count % FINISHERS != half) continue;
 			int row[2];
 			unit_rows(p, unit, g, row);
-			float added[TILES][2][2] = {}, norm[2] = {}; // what the sums are added to: of the token's row g and g + 8
-#pragma unroll
-			for (int e = 0; e < 2; e++) {
-				if (row[e] >= p.n) continue;
-				if (p.norm) norm[e] = to_float(p.norm[row[e]]);
-				const float bias = p.bias ? to_float(p.bias[row[e]]) : 0.0f;
-#pragma unroll
-				for (int n = 0; n < TILES; n++)
-#pragma unroll
-					for (int j = 0; j < 2; j++) {
-						const int token = n * 8 + 2 * t + j;
-						added[n][j][e] = bias;
-						if (p.kind == ADD && token < a.tokens) added[n][j][e] += ((const float *)p.out)[(i64)token * p.n + row[e]];
-					}
-			}
+			const addends<TILES> to = read_addends<TILES>(a, p, row);
 			barrier_wait(&b.full[half], count / FINISHERS % 2);
 			float4 total[TILES];
 #pragma unroll
@@ -335,19 +362,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 			}
 			barrier_arrive(&b.empty[half]); // they may be written again
 			if (p.splits > 1 && !join_splits<TILES>(a, s, p.splits, unit, (unit - s.first) / s.step, total)) continue;
-#pragma unroll
-			for (int n = 0; n < TILES; n++)
-#pragma unroll
-				for (int e = 0; e < 2; e++) {
-					const int token = n * 8 + 2 * t + e;
-					const float v[2] = {(e ? total[n].y : total[n].x) * scale[n][e] + added[n][e][0], (e ? total[n].w : total[n].z) * scale[n][e] + added[n][e][1]};
-					if (token < a.tokens) unit_out(a, p, row, token, v, norm);
-					if (p.kind == ADD) {
-						float squares = (row[0] < p.n ? v[0] * v[0] : 0.0f) + (row[1] < p.n ? v[1] * v[1] : 0.0f);
-						for (int m = 4; m < 32; m <<= 1) squares += lane_xor(squares, m);
-						if (g == 0 && token < a.tokens) p.out_squares[(i64)token * s.units + unit] = squares;
-					}
-				}
+			write_unit<TILES>(a, p, unit, s.units, row, total, scale, to);
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 var files embed.FS
 
 // parts in the order in which they are one text.
-var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "chain.cu", "attention.cu", "attention_tensor.cu", "attention_few.cu", "attention_wide.cu", "attention_hopper.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
+var parts = []string{"base.h", "hopper.h", "layer.cu", "linear.cu", "chain.cu", "chain_cluster.cu", "attention.cu", "attention_tensor.cu", "attention_few.cu", "attention_wide.cu", "attention_hopper.cu", "attention_generic.cu", "sample.cu", "random.cu", "roofline.cu", "progress.cu"}
 
 // Names of the kernels that there are for every head size and device.
 var Names = []string{"embed", "rms_norm", "keys", "gate", "attention", "argmax", "publish", "finite", "weights", "pool", "sweep", "mark", "chain_8", "chain_16"}
@@ -32,7 +32,7 @@ const (
 func NamesFor(headSize int, hopper bool) []string {
 	names := slices.Clone(Names)
 	if hopper {
-		names = append(names, "chain_held_8", "chain_held_16")
+		names = append(names, "chain_held_8", "chain_held_16", "chain_cluster_16", "chain_cluster_32", "chain_cluster_64")
 	}
 	if headSize == 64 || headSize == 128 {
 		names = append(names, Few, Wide)

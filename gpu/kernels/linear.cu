@@ -33,6 +33,8 @@ struct chain_args {
 	const float *cosines, *sines;
 };
 
+DEVICE int units_of(const product &p) { return p.kind == GATE ? (p.n / 2 + 7) / 8 : (p.n + 15) / 16; }
+
 // The rows of weights of a unit that a lane has: row g and row g + 8 of 16.
 DEVICE void unit_rows(const product &p, int unit, int g, int (&row)[2]) {
 	if (p.kind == GATE) { // a gate row and its up row

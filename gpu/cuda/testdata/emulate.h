@@ -41,7 +41,7 @@ struct index3 {
 	unsigned x, y, z;
 };
 
-enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, AT_GRID, ENDED };
+enum fiber_state { READY, AT_BARRIER, AT_WARP, AT_MEETING, AT_PHASE, AT_GRID, AT_CLUSTER, ENDED };
 
 struct copy {
 	char *to;
@@ -91,6 +91,8 @@ struct box_copy {
 // A block that is alive.
 struct block {
 	index3 index;
+	size_t number;  // of those that are alive at once
+	bool met;       // all its threads that are left wait for the cluster
 	std::deque<box_copy> boxes;
 	char *shared;
 	fiber fibers[1024];
@@ -106,6 +108,7 @@ static fiber *running;
 static jmp_buf scheduler;
 static index3 blockIdx, blockDim, gridDim;
 static unsigned shared_size;              // that the launch gives, in bytes
+static unsigned cluster_size;             // blocks of a cluster
 static void (*kernel_body)(const void *args);
 static const void *kernel_args;
 #define threadIdx (running->thread)
@@ -161,6 +164,8 @@ static bool release(unsigned begin, unsigned end, fiber_state state, bool *moved
 static inline bool phase_over(const void *barrier, uint32_t parity);
 static inline void phase_bytes(void *barrier, int bytes);
 
+static inline block *cluster_block(int rank) { return &blocks[own->number / cluster_size * cluster_size + rank]; }
+
 // A box comes.
 static inline void deliver(block *b) {
 	box_copy &c = b->boxes.front();
@@ -173,6 +178,7 @@ static void begin_block(block *b, index3 index) {
 	const size_t size = 64 << 10;
 	if (!b->shared && posix_memalign((void **)&b->shared, 1024, SHARED_SIZE)) exit(70);
 	b->index = index;
+	b->met = false;
 	b->boxes.clear();
 	for (unsigned i = 0; i < blockDim.x; i++) {
 		fiber *f = &b->fibers[i];
@@ -219,6 +225,8 @@ static bool run_block(block *b, bool *progress) {
 			if (f.state == AT_PHASE && phase_over(f.phases, f.parity)) f.state = READY, moved = true;
 			grid = grid || f.state == AT_GRID;
 		}
+		bool cluster = false;
+		for (unsigned i = 0; i < blockDim.x; i++) cluster = cluster || own->fibers[i].state == AT_CLUSTER;
 		if (!moved && !own->boxes.empty()) deliver(own), moved = true; // as late as may be
 		*progress = *progress || moved;
 		if (!release(0, blockDim.x, AT_BARRIER, &moved)) {
@@ -227,18 +235,24 @@ static bool run_block(block *b, bool *progress) {
 			return true;
 		}
 		if (moved) continue;
-		if (grid) return false;
+		bool all = cluster;
+		for (unsigned i = 0; i < blockDim.x; i++) all = all && (own->fibers[i].state == AT_CLUSTER || own->fibers[i].state == ENDED);
+		if (all && !own->met) own->met = *progress = true;
+		bool phase = false; // another block of the cluster may end it
+		for (unsigned i = 0; cluster_size > 1 && i < blockDim.x; i++) phase = phase || own->fibers[i].state == AT_PHASE;
+		if (grid || cluster || phase) return false;
 		fprintf(stderr, "emulated kernel: threads of block %u, %u wait in different places\n", blockIdx.x, blockIdx.y);
 		exit(70);
 	}
 }
 
 // Runs a kernel; together: all blocks are alive at once, else one at a time.
-static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared, bool together) {
+static void run_grid(void (*body)(const void *), const void *args, index3 grid, unsigned threads, unsigned shared, bool together, unsigned cluster) {
 	kernel_body = body;
 	kernel_args = args;
 	gridDim = grid;
 	shared_size = shared;
+	cluster_size = cluster;
 	blockDim = index3{threads, 1, 1};
 	std::vector<block *> alive;
 	for (unsigned z = 0; z < grid.z; z++)
@@ -247,6 +261,7 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 				if (blocks.size() <= alive.size()) blocks.emplace_back();
 				block *b = &blocks[alive.size()];
 				begin_block(b, index3{x, y, z});
+				b->number = alive.size();
 				bool progress = false;
 				if (together) alive.push_back(b);
 				else if (!run_block(b, &progress)) fprintf(stderr, "emulated kernel: a block waits for the grid\n"), exit(70);
@@ -255,6 +270,15 @@ static void run_grid(void (*body)(const void *), const void *args, index3 grid, 
 		bool progress = false;
 		for (size_t i = alive.size(); i-- > 0;) // the last one first
 			if (run_block(alive[i], &progress)) alive.erase(alive.begin() + i), progress = true;
+		for (size_t i = 0; i + cluster <= blocks.size(); i += cluster) { // clusters that have met
+			bool all = true;
+			for (size_t j = i; j < i + cluster; j++) all = all && blocks[j].met;
+			for (size_t j = i; all && j < i + cluster; j++) {
+				blocks[j].met = false, progress = true;
+				for (unsigned f = 0; f < threads; f++)
+					if (blocks[j].fibers[f].state == AT_CLUSTER) blocks[j].fibers[f].state = READY;
+			}
+		}
 		if (progress) idle = 0;
 		if (idle > 100) fprintf(stderr, "emulated kernel: the blocks of the grid wait for what none of them does\n"), exit(70);
 	}

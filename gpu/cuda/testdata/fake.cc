@@ -21,6 +21,8 @@
 
 #include "../../kernels/chain.cu"
 
+#include "../../kernels/chain_cluster.cu"
+
 #include "../../kernels/attention.cu"
 
 #include "../../kernels/attention_tensor.cu"
@@ -60,9 +62,13 @@ static const struct {
 	{"chain_16", [](const void *args) { chain_16(*(const chain_args *)args); }, true},
 	{"chain_held_8", [](const void *args) { chain_held_8(*(const chain_args *)args); }, true},
 	{"chain_held_16", [](const void *args) { chain_held_16(*(const chain_args *)args); }, true},
+	{"chain_cluster_16", [](const void *args) { chain_cluster_16(*(const chain_cluster_args *)args); }, true},
+	{"chain_cluster_32", [](const void *args) { chain_cluster_32(*(const chain_cluster_args *)args); }, true},
+	{"chain_cluster_64", [](const void *args) { chain_cluster_64(*(const chain_cluster_args *)args); }, true},
 };
 
 #define MULTIPROCESSORS 6
+#define CLUSTERED 12 // blocks of a grid of clusters, at most
 
 static __thread void *current;
 static int contexts, allocations, hosts, launches, graphs, events;
@@ -181,14 +187,23 @@ struct launch_config {
 int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	ON_CONTEXT;
 	if (!c->grid[0] || !c->grid[1] || !c->grid[2] || c->grid[1] > 65535 || c->grid[2] > 65535 || c->block[0] < 1 || c->block[0] > 1024 || c->block[1] != 1 || c->block[2] != 1 ||
-		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 1 || (c->count && (c->attributes->id != 6 || c->attributes->value[0] != 1))) return 1;
+		c->shared > SHARED_SIZE || !c->stream || !params || x || c->count > 2) return 1;
+	unsigned cluster = 1;
+	for (unsigned i = 0; i < c->count; i++) {
+		const unsigned *v = c->attributes[i].value;
+		if (c->attributes[i].id == 4 && v[0] > 0 && v[0] <= 8 && v[1] == 1 && v[2] == 1) cluster = v[0];
+		else if (c->attributes[i].id != 6 || v[0] != 1) return 1;
+	}
+	if (c->grid[0] % cluster) return 1;
 	if (capturing) { // arguments are copied at the launch
 		std::string args((char *)params[0], ARGS_SIZE);
 		launch_config later = *c;
-		later.count = 0;
+		std::vector<launch_attribute> attributes(c->attributes, c->attributes + c->count);
 		capturing->push_back([=] {
 			void *copies[] = {(void *)args.data()};
-			return cuLaunchKernelEx(&later, f, copies, x);
+			launch_config now = later;
+			now.attributes = attributes.data();
+			return cuLaunchKernelEx(&now, f, copies, x);
 		});
 		return 0;
 	}
@@ -202,13 +217,16 @@ int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **x) {
 	}
 	for (unsigned i = 0; i < sizeof emulated / sizeof *emulated; i++)
 		if (!strcmp(emulated[i].name, (char *)f)) {
-			if (emulated[i].together && c->grid[0] > MULTIPROCESSORS) die("blocks that may wait for each other are more than the multiprocessors");
+			if (emulated[i].together && c->grid[0] > (cluster > 1 ? CLUSTERED : MULTIPROCESSORS)) die("blocks that may wait for each other are more than the multiprocessors");
+			if (cluster > 1 && !emulated[i].together) die("blocks of a cluster run at the same time");
 			alignas(64) char args[ARGS_SIZE];
 			memcpy(args, params[0], ARGS_SIZE);
-			return run_grid(emulated[i].body, args, index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together), 0;
+			return run_grid(emulated[i].body, args, index3{c->grid[0], c->grid[1], c->grid[2]}, c->block[0], c->shared, emulated[i].together, cluster), 0;
 		}
 	return 500; /* not found */
 }
+
+int cuOccupancyMaxActiveClusters(int *n, void *f, const launch_config *c) { ON_CONTEXT; return *n = CLUSTERED / c->attributes->value[0], !f || c->count != 1 || c->attributes->id != 4; }
 
 static const struct {
 	const char *name;
@@ -219,7 +237,7 @@ static const struct {
 	F(cuInit), F(cuDriverGetVersion), F(cuGetErrorName), F(cuGetErrorString), F(cuDeviceGetCount), F(cuDeviceGet), F(cuDeviceGetName), F(cuDeviceGetUuid),
 	F(cuDeviceGetAttribute), F(cuDeviceTotalMem), F(cuDevicePrimaryCtxRetain), F(cuDevicePrimaryCtxRelease), F(cuCtxSetCurrent), F(cuMemGetInfo), F(cuMemAlloc),
 	F(cuMemFree), F(cuMemHostAlloc), F(cuMemFreeHost), F(cuMemHostGetDevicePointer), F(cuMemcpyHtoDAsync), F(cuMemcpyDtoHAsync), F(cuMemsetD8Async), F(cuStreamCreate),
-	F(cuStreamDestroy), F(cuTensorMapEncodeTiled), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuFuncSetAttribute), F(cuLaunchKernelEx),
+	F(cuStreamDestroy), F(cuTensorMapEncodeTiled), F(cuStreamSynchronize), F(cuStreamQuery), F(cuModuleLoadDataEx), F(cuModuleUnload), F(cuModuleGetFunction), F(cuFuncGetAttribute), F(cuFuncSetAttribute), F(cuLaunchKernelEx), F(cuOccupancyMaxActiveClusters),
 	F(cuStreamBeginCapture), F(cuStreamEndCapture), F(cuGraphInstantiateWithFlags), F(cuGraphUpload), F(cuGraphLaunch), F(cuGraphDestroy), F(cuGraphExecDestroy),
 };
 int cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status) {

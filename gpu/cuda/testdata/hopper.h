@@ -62,7 +62,7 @@ struct fake_tensor {
 #define TENSOR_MAGIC 0x7e4502ull
 
 // Copies are made at once, every second one to a place beside, from where it comes as late as it may.
-static inline void copy_boxes(void *to, const char *map, unsigned long long *barrier, const int *at) {
+static inline void copy_boxes(int blocks, void *to, const char *map, unsigned long long *barrier, const int *at) {
 	static unsigned turn;
 	fake_tensor t;
 	memcpy(&t, map, sizeof t);
@@ -89,12 +89,17 @@ static inline void copy_boxes(void *to, const char *map, unsigned long long *bar
 			else memset(&bytes[where], 0, 2);
 		}
 	}
-	own->boxes.push_back(box_copy{own->shared + place, bytes, own->shared + bell});
-	if (++turn % 2) while (!own->boxes.empty()) deliver(own);
+	for (unsigned i = 0; i < cluster_size; i++) {
+		if (!(blocks >> i & 1)) continue;
+		block *b = cluster_block(i);
+		b->boxes.push_back(box_copy{b->shared + place, bytes, b->shared + bell});
+		if (++turn % 2) while (!b->boxes.empty()) deliver(b);
+	}
 }
+static inline int cluster_rank() { return (int)(own->number % cluster_size); }
 template <typename MAP, typename... AT> static inline void copy_box(void *to, const MAP &map, unsigned long long *barrier, AT... at) {
 	const int list[] = {at...};
-	copy_boxes(to, map.bytes, barrier, list);
+	copy_boxes(1 << cluster_rank(), to, map.bytes, barrier, list);
 }
 template <typename MAP> static inline void prefetch_map(const MAP &map) {}
 static inline void barrier_expect(unsigned long long *barrier, int bytes) {
@@ -103,3 +108,10 @@ static inline void barrier_expect(unsigned long long *barrier, int bytes) {
 }
 static inline void barrier_fence() {}
 static inline void async_fence_global() {}
+static inline void cluster_meet() {
+	if (cluster_size > 1) wait_in(AT_CLUSTER);
+	else __syncthreads();
+}
+static inline void barrier_arrive_at(int rank, unsigned long long *barrier) { barrier_arrive((unsigned long long *)(cluster_block(rank)->shared + shared_address(barrier))); }
+template <typename T> static inline void store_at(int rank, T *to, T v) { *(T *)(cluster_block(rank)->shared + shared_address(to)) = v; }
+static inline void barrier_wait_cluster(unsigned long long *barrier, uint32_t parity) { barrier_wait(barrier, parity); }
