@@ -30,12 +30,14 @@ type Roofline struct {
 	Because  string       `json:"explained,omitempty"` // why a ratio may be below RooflineLeast, in the operator's words
 }
 
-// PointFloor is a point's retained time beside the least time that its step could take, in seconds.
+// PointFloor is a point's retained time beside the least time that its step could take, and the least that a step of a vendor's kernels could where that was measured, in seconds.
 type PointFloor struct {
 	BenchmarkID int   `json:"benchmark_id"`
 	Floor       Float `json:"floor"`
 	Wall        Float `json:"wall"`
 	Ratio       Float `json:"ratio"`
+	Library     Float `json:"library,omitempty"`
+	OverLibrary Float `json:"over_library,omitempty"` // the time by it
 }
 
 // NewRoofline judges the readings of a run, of which there is at least one.
@@ -51,9 +53,13 @@ func NewRoofline(readings []Ceilings) *Roofline {
 	return r
 }
 
-// Add takes in a point.
-func (r *Roofline) Add(id int, floor, wall Float) {
-	r.Points = append(r.Points, PointFloor{BenchmarkID: id, Floor: floor, Wall: wall, Ratio: wall / floor})
+// Add takes in a point; library is 0 where it was not measured.
+func (r *Roofline) Add(id int, floor, wall, library Float) {
+	p := PointFloor{BenchmarkID: id, Floor: floor, Wall: wall, Ratio: wall / floor, Library: library}
+	if library > 0 {
+		p.OverLibrary = wall / library
+	}
+	r.Points = append(r.Points, p)
 }
 
 // Err says why the floors prove nothing: the ceilings moved, or a time is below its floor for no reason that was given. It is nil when they do, and

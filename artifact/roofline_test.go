@@ -34,7 +34,7 @@ func TestRooflineVerdict(t *testing.T) {
 			r := NewRoofline(readings)
 			r.Because = c.because
 			for i, wall := range c.walls {
-				r.Add(i+1, 1, wall)
+				r.Add(i+1, 1, wall, 0)
 			}
 			if err := r.Err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %q", c.name, err, c.want)
@@ -53,7 +53,7 @@ func TestFloorsAreRead(t *testing.T) {
 		}
 		r := NewRoofline(readings)
 		for _, result := range d.Results {
-			r.Add(result.Point.BenchmarkID, Float(rank)+0.25, 1)
+			r.Add(result.Point.BenchmarkID, Float(rank)+0.25, 1, 0)
 		}
 		if rank < 2 {
 			d.FPMRun = map[string]any{"roofline": r}

@@ -33,6 +33,7 @@ type Roofline struct {
 	windows    []int   // keys a query of each layer sees; 0 is all
 	kvBytes    float64 // bytes that one token has in one layer's cache
 	pairWork   float64 // operations for one query-key pair in one layer
+	between    float64 // bytes of a token that are read and written between products, over all layers
 }
 
 // NewRoofline prepares the floor of one of tp ranks with weights and cache values of valueBytes bytes.
@@ -64,6 +65,7 @@ func NewRoofline(g *model.Geometry, d Device, tp, valueBytes int) *Roofline {
 		tables += r.head
 	}
 	r.dense = all - tables - float64(r.sparse)*float64(r.experts)*r.expert
+	r.between = r.valueBytes * float64(g.Layers) * float64(8*g.Hidden+2*(g.QSize()+2*g.KVSize())+3*g.Intermediate)
 	return r
 }
 
@@ -81,6 +83,12 @@ func (r *Roofline) Floor(step *Step) time.Duration {
 		touched := min(float64(r.experts), routed)
 		seconds += float64(r.sparse) * r.matrix(touched*r.expert, routed/touched)
 	}
+	return time.Duration((seconds + r.attention(step, 1, 1)) * 1e9)
+}
+
+// attention is the time in seconds of a step's attention at parts of the ceilings.
+func (r *Roofline) attention(step *Step, read, math float64) float64 {
+	seconds := 0.0
 	for _, window := range r.windows {
 		keys, pairs := 0.0, 0.0
 		for i := range step.Rows {
@@ -88,9 +96,9 @@ func (r *Roofline) Floor(step *Step) time.Duration {
 			keys, pairs = keys+k, pairs+p
 		}
 		// The cache bytes are this rank's already; the heads are shared out.
-		seconds += max(keys*r.kvBytes/r.device.ReadRate, pairs*r.pairWork/r.tp/r.device.MathRate)
+		seconds += max(keys*r.kvBytes/(read*r.device.ReadRate), pairs*r.pairWork/r.tp/(math*r.device.MathRate))
 	}
-	return time.Duration(seconds * 1e9)
+	return seconds
 }
 
 // seen counts the keys that a row reads and its query-key pairs under a causal mask and a window of keys; 0 is no window.

@@ -138,7 +138,7 @@ func (p *program) lead(ctx context.Context, o *options, pl *plan, engine gpu.Eng
 	}
 	if err == nil {
 		live.resume()
-		err = own.floors(session, o.explained)
+		err = own.floors(ctx, session, o.explained)
 	}
 	if err != nil && !session.Began() && pl.bench.Resume {
 		return err // what the earlier run left is better than a document that says only that this one failed

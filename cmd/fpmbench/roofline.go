@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,11 +17,13 @@ func (pl *plan) gauge(engine gpu.Engine) (*bench.Roofline, error) {
 	if !pl.ceilings {
 		return nil, nil
 	}
-	g, ok := bare(engine).(gpu.Gauge)
+	engine = bare(engine)
+	g, ok := engine.(gpu.Gauge)
 	if !ok {
 		return nil, fmt.Errorf("%w --roofline: engine %s cannot measure its ceilings", gpu.ErrConfig, pl.engine)
 	}
-	return &bench.Roofline{Gauge: g, Geometry: pl.geometry, TP: pl.topology.TP, ValueBytes: valueBytes[pl.engine]}, nil
+	library, _ := engine.(gpu.Library)
+	return &bench.Roofline{Gauge: g, Library: library, Geometry: pl.geometry, TP: pl.topology.TP, ValueBytes: valueBytes[pl.engine]}, nil
 }
 
 // bare is the engine itself.
@@ -31,8 +35,8 @@ func bare(engine gpu.Engine) gpu.Engine {
 }
 
 // floors takes the floors of a run into its evidence.
-func (o *own) floors(session *bench.Session, because string) (err error) {
-	o.Roofline, err = session.Floors()
+func (o *own) floors(ctx context.Context, session *bench.Session, because string) (err error) {
+	o.Roofline, err = session.Floors(ctx)
 	if o.Roofline != nil {
 		o.Roofline.Because = because
 	}
@@ -50,9 +54,14 @@ func (p *program) floors(doc *artifact.Rank, r *artifact.Roofline) error {
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "id\ttype\tbatch\tnew\tkv\tfloor ms\twall ms\tratio\t")
+	library := slices.ContainsFunc(r.Points, func(f artifact.PointFloor) bool { return f.Library > 0 })
+	head := "id\ttype\tbatch\tnew\tkv\tfloor ms\twall ms\tratio\t"
+	if library {
+		head += "library ms\tratio\t"
+	}
+	fmt.Fprintln(table, head)
 	for _, f := range r.Points {
-		point, ratio := points[f.BenchmarkID], "void"
+		point, ratio, beside := points[f.BenchmarkID], "void", ""
 		fresh := point.TotalPrefillTokens
 		if point.PointType == artifact.Decode {
 			fresh = point.BatchSize
@@ -60,7 +69,12 @@ func (p *program) floors(doc *artifact.Rank, r *artifact.Roofline) error {
 		if !r.Void {
 			ratio = fmt.Sprintf("%.3f", f.Ratio)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%d\t%d\t%d\t%.3f\t%.3f\t%s\t\n", f.BenchmarkID, point.PointType, point.BatchSize, fresh, point.TotalKVReadTokens, 1e3*f.Floor, 1e3*f.Wall, ratio)
+		if f.Library > 0 {
+			beside = fmt.Sprintf("%.3f\t%.3f\t", 1e3*f.Library, f.OverLibrary)
+		} else if library {
+			beside = "\t\t"
+		}
+		fmt.Fprintf(table, "%d\t%s\t%d\t%d\t%d\t%.3f\t%.3f\t%s\t%s\n", f.BenchmarkID, point.PointType, point.BatchSize, fresh, point.TotalKVReadTokens, 1e3*f.Floor, 1e3*f.Wall, ratio, beside)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -64,6 +64,28 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
+// The library computes each product of a step for all layers, and its time is theirs.
+func TestCeilingsOfTheLibrary(t *testing.T) {
+	needGPU(t)
+	e := openEngine(t, graphs(t, "NONE"))
+	for _, c := range []struct{ tokens, rows int }{{1, 1}, {40, 3}} {
+		if took, err := e.Products(t.Context(), c.tokens, c.rows); err != nil || took <= 0 {
+			t.Errorf("%d tokens, %d rows: %v, %v", c.tokens, c.rows, took, err)
+		}
+	}
+	if len(e.gemms) != 2*5 {
+		t.Errorf("%d kinds of products, want 5 for each number of tokens", len(e.gemms))
+	}
+	if _, err := e.Products(t.Context(), e.layout.tokens+1, 1); err == nil {
+		t.Error("more tokens than a step has were taken")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := e.Products(ctx, 1, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
 // A pool that caches hold proves nothing, and no step may be in flight.
 func TestCeilingsAreRefused(t *testing.T) {
 	needGPU(t)

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fpmrun/fpmrun/artifact"
 	"github.com/fpmrun/fpmrun/gpu"
@@ -11,7 +12,8 @@ import (
 
 // Roofline is what it takes to tell how far a run's points are from what the device can do at most.
 type Roofline struct {
-	Gauge      gpu.Gauge // the engine of this rank
+	Gauge      gpu.Gauge   // the engine of this rank
+	Library    gpu.Library // the same, where it can time one; else nil
 	Geometry   *model.Geometry
 	TP         int // tensor-parallel ranks
 	ValueBytes int // size of a weight and of a cache value
@@ -37,23 +39,54 @@ func (s *Session) readCeilings(ctx context.Context, place, count int) error {
 	return nil
 }
 
-// Floors are the floors of what this rank's document holds, after Run; nil when the ceilings were not measured.
-func (s *Session) Floors() (*artifact.Roofline, error) {
+// librarySteps is of how many different steps the library is timed, at most: those of a list of points, not of a whole grid.
+const librarySteps = 64
+
+// Floors are the floors of what this rank's document holds, after Run and before the engine is closed; nil when the ceilings were not measured.
+func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
 	if len(s.ceilings) == 0 {
 		return nil, nil
 	}
 	r := artifact.NewRoofline(s.ceilings)
 	c := s.cfg.Roofline
 	roofline := gpu.NewRoofline(c.Geometry, gpu.Device{ReadRate: float64(r.ReadRate), MathRate: float64(r.MathRate)}, c.TP, c.ValueBytes)
+	products := libraryProducts{c.Library, map[[2]int]time.Duration{}}
 	for i := range s.doc.Results {
 		result := &s.doc.Results[i]
 		step, err := retainedStep(result, s.limits.BlockSize)
 		if err != nil {
 			return nil, fmt.Errorf("bench: floor of point %d: %w", result.Point.BenchmarkID, err)
 		}
-		r.Add(result.Point.BenchmarkID, artifact.Float(roofline.Floor(step).Seconds()), result.FPMs[0].WallTime)
+		library, err := products.bound(ctx, roofline, step)
+		if err != nil {
+			return nil, fmt.Errorf("bench: time the library's products of point %d: %w", result.Point.BenchmarkID, err)
+		}
+		r.Add(result.Point.BenchmarkID, artifact.Float(roofline.Floor(step).Seconds()), result.FPMs[0].WallTime, library)
 	}
 	return r, nil
+}
+
+// libraryProducts are the times of a library's products, by the tokens and rows of a step.
+type libraryProducts struct {
+	library gpu.Library
+	took    map[[2]int]time.Duration
+}
+
+// bound is the library's bound of a step in seconds, 0 where there is none.
+func (p *libraryProducts) bound(ctx context.Context, r *gpu.Roofline, step *gpu.Step) (artifact.Float, error) {
+	key := [2]int{step.Tokens(), len(step.Rows)}
+	took, known := p.took[key]
+	if !known {
+		if p.library == nil || len(p.took) == librarySteps {
+			return 0, nil
+		}
+		var err error
+		if took, err = p.library.Products(ctx, key[0], key[1]); err != nil {
+			return 0, err
+		}
+		p.took[key] = took
+	}
+	return artifact.Float(r.Library(step, took).Seconds()), nil
 }
 
 // retainedStep is the step whose time a result holds; of several steady ones that in the middle.

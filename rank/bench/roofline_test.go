@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fpmrun/fpmrun/gpu"
 	"github.com/fpmrun/fpmrun/gpu/model"
@@ -18,6 +19,8 @@ type gauge struct {
 	by    float64 // part of the first reading
 	reads int
 	err   error
+
+	products int // times that the library was timed
 }
 
 func (g *gauge) Ceilings(context.Context) (gpu.Device, error) {
@@ -27,6 +30,15 @@ func (g *gauge) Ceilings(context.Context) (gpu.Device, error) {
 	lost := 1 - float64(g.reads)*g.by
 	g.reads++
 	return gpu.Device{ReadRate: 1e9 * lost, MathRate: 1e12}, g.err
+}
+
+// Products implements gpu.Library: they take as many microseconds as the step has tokens.
+func (g *gauge) Products(_ context.Context, tokens, rows int) (time.Duration, error) {
+	if len(g.fake.flight) > 0 {
+		g.t.Error("a step is in flight while the library is timed")
+	}
+	g.products++
+	return time.Duration(tokens) * time.Microsecond, nil
 }
 
 // gauged gives each rank a gauge.
@@ -39,7 +51,7 @@ func gauged(t *testing.T, by float64, err error, change func(c *Config)) (func(i
 	var gauges [2]*gauge
 	return func(rank int, c *Config, f *fake) {
 		gauges[rank] = &gauge{fake: f, t: t, by: by, err: err}
-		c.Roofline = &Roofline{Gauge: gauges[rank], Geometry: g, TP: 1, ValueBytes: 4}
+		c.Roofline = &Roofline{Gauge: gauges[rank], Library: gauges[rank], Geometry: g, TP: 1, ValueBytes: 4}
 		if change != nil {
 			change(c)
 		}
@@ -54,7 +66,7 @@ func TestFloorsOfARun(t *testing.T) {
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
-		r, err := o.session.Floors()
+		r, err := o.session.Floors(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +77,7 @@ func TestFloorsOfARun(t *testing.T) {
 			t.Fatalf("rank %d: %v bytes per second, %d points of %d", rank, r.ReadRate, len(r.Points), len(o.doc.Results))
 		}
 		floors := gpu.NewRoofline(o.session.cfg.Roofline.Geometry, gpu.Device{ReadRate: 1e9, MathRate: 1e12}, 1, 4)
-		repeated := 0
+		repeated, shapes := 0, map[[2]int]bool{}
 		for i, p := range r.Points {
 			f := &o.doc.Results[i].FPMs[0]
 			raw := f.Measurement.Raw
@@ -74,10 +86,18 @@ func TestFloorsOfARun(t *testing.T) {
 				at--
 				repeated++
 			}
-			want := floors.Floor(&fakes[rank].steps[at]).Seconds()
+			step := &fakes[rank].steps[at]
+			shapes[[2]int{step.Tokens(), len(step.Rows)}] = true
+			if want := floors.Library(step, time.Duration(step.Tokens())*time.Microsecond).Seconds(); math.Abs(float64(p.Library)/want-1) > 1e-6 || p.OverLibrary != p.Wall/p.Library {
+				t.Errorf("rank %d: point %+v: %+v, want a library's bound of %v", rank, o.doc.Results[i].Point, p, want)
+			}
+			want := floors.Floor(step).Seconds()
 			if math.Abs(float64(p.Floor)/want-1) > 1e-6 || p.Wall != f.WallTime || p.Ratio != p.Wall/p.Floor {
 				t.Errorf("rank %d: point %+v: %+v, want a floor of %v", rank, o.doc.Results[i].Point, p, want)
 			}
+		}
+		if n := gauges[rank].products; n != len(shapes) {
+			t.Errorf("rank %d: the library was timed %d times for %d different steps", rank, n, len(shapes))
 		}
 		if repeated == 0 {
 			t.Error("no decode point was repeated")
@@ -94,7 +114,7 @@ func TestCeilingsFail(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	outcomes, _ = runAll(t, 1, nil)
-	if r, err := outcomes[0].session.Floors(); r != nil || err != nil {
+	if r, err := outcomes[0].session.Floors(t.Context()); r != nil || err != nil {
 		t.Errorf("got %v, %v", r, err)
 	}
 }
