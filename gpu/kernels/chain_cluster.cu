@@ -208,7 +208,8 @@ template <int TILES> DEVICE void chain_cluster(const chain_cluster_args &args) {
 	barrier_fence();
 	cluster_meet();
 	if (threadIdx.x == 0) cluster_stream(args, ring, b);
-	else if (warp >= CLUSTER_MULTIPLIER) cluster_multiply<TILES>(a, ring, tokens, sums, b);
+	warp_fence(); // the first warp waits for its one thread
+	if (warp >= CLUSTER_MULTIPLIER) cluster_multiply<TILES>(a, ring, tokens, sums, b);
 	else if (warp >= CLUSTER_FINISHER) cluster_finish<TILES>(args, sums, scales, tokens, b);
 	__syncthreads();
 	cluster_meet(); // nobody reaches for the memory of a block that has ended
