@@ -276,6 +276,29 @@ template <int TILES> DEVICE void read_scales(const chain_args &a, const product 
 		for (int e = 0; e < 2; e++) scale[n][e] = lane_get(v, min(n * 8 + 2 * t + e, a.tokens - 1) * lanes);
 }
 
+// What the warps that end units do between two products: all blocks meet. One thread speaks for the block.
+DEVICE void end_product(const chain_args &a, bool speaks, u32 &before) {
+	meet(1, FINISHERS * 32); // all of the block's units are written
+	if (speaks) {
+		grid_arrive(a.turns);
+		grid_await(a.turns, before, a.abort), before ^= TURNED;
+	}
+	meet(1, FINISHERS * 32);
+}
+
+// Adds the sums of a unit (GIVERS, TILES, 32) that were given, in their order.
+template <int TILES, int GIVERS> DEVICE void add_sums(const float4 *sums, float4 (&total)[TILES]) {
+#pragma unroll
+	for (int n = 0; n < TILES; n++) {
+		total[n] = float4{0, 0, 0, 0};
+#pragma unroll
+		for (int from = 0; from < GIVERS; from++) {
+			const float4 v = sums[(from * TILES + n) * 32 + threadIdx.x % 32];
+			total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
+		}
+	}
+}
+
 // What the sums of a unit's rows g and g + 8 are added to, and are to be multiplied with for the norm after: of each eight tokens 2 t and 2 t + 1.
 template <int TILES> struct addends {
 	float added[TILES][2][2], norm[2];
@@ -328,14 +351,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 	for (int i = 0; i < a.count; i++) {
 		const product &p = a.products[i];
 		const share s = share_of(p);
-		if (i > 0) {
-			meet(1, FINISHERS * 32); // all of the block's units are written
-			if (speaks) {
-				grid_arrive(a.turns);
-				grid_await(a.turns, before, a.abort), before ^= TURNED;
-			}
-			meet(1, FINISHERS * 32);
-		}
+		if (i > 0) end_product(a, speaks, before);
 		if (HELD) barrier_arrive(&b.ready[i]);
 		else bring_tokens(a, p, s, x);
 		float scale[TILES][2];
@@ -351,15 +367,7 @@ template <int TILES, bool HELD> DEVICE void finish(const chain_args &a, const fl
 			const addends<TILES> to = read_addends<TILES>(a, p, row);
 			barrier_wait(&b.full[half], count / FINISHERS % 2);
 			float4 total[TILES];
-#pragma unroll
-			for (int n = 0; n < TILES; n++) {
-				total[n] = float4{0, 0, 0, 0};
-#pragma unroll
-				for (int w = 0; w < STREAMS; w++) {
-					const float4 v = sums[((half * STREAMS + w) * TILES + n) * 32 + lane];
-					total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
-				}
-			}
+			add_sums<TILES, STREAMS>(sums + half * STREAMS * TILES * 32, total);
 			barrier_arrive(&b.empty[half]); // they may be written again
 			if (p.splits > 1 && !join_splits<TILES>(a, s, p.splits, unit, (unit - s.first) / s.step, total)) continue;
 			write_unit<TILES>(a, p, unit, s.units, row, total, scale, to);

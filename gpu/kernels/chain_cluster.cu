@@ -147,14 +147,7 @@ template <int TILES> DEVICE void cluster_finish(const chain_cluster_args &args, 
 		const product &p = a.products[i];
 		const share s = cluster_share(p);
 		const int units = units_of(p);
-		if (i > 0) {
-			meet(1, FINISHERS * 32); // all of the block's units are written
-			if (speaks) {
-				grid_arrive(a.turns);
-				grid_await(a.turns, before, a.abort), before ^= TURNED;
-			}
-			meet(1, FINISHERS * 32);
-		}
+		if (i > 0) end_product(a, speaks, before);
 		if (speaks) cluster_tokens<TILES>(args, i, s, tokens, b);
 		warp_fence();
 		cluster_scales<TILES>(a, p, half, scales, b);
@@ -171,15 +164,7 @@ template <int TILES> DEVICE void cluster_finish(const chain_cluster_args &args, 
 			if (own < units) to = read_addends<TILES>(a, p, row);
 			barrier_wait_cluster(&b.sums[half], count / FINISHERS % 2);
 			float4 total[TILES];
-#pragma unroll
-			for (int n = 0; n < TILES; n++) {
-				total[n] = float4{0, 0, 0, 0};
-#pragma unroll
-				for (int from = 0; from < CLUSTER; from++) {
-					const float4 v = sums[((half * CLUSTER + from) * TILES + n) * 32 + lane];
-					total[n].x += v.x, total[n].y += v.y, total[n].z += v.z, total[n].w += v.w;
-				}
-			}
+			add_sums<TILES, CLUSTER>(sums + half * CLUSTER * TILES * 32, total);
 			warp_fence();
 			if (lane < CLUSTER) barrier_arrive_at(lane, &b.read[half][rank]); // they may be written again
 			if (own >= units || p.splits > 1 && !join_splits<TILES>(a, s, p.splits, own, (unit - s.first) / s.step, total)) continue;
