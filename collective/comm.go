@@ -175,6 +175,9 @@ func (c *Comm) begin(ctx context.Context, s sig) error {
 			Text: "another operation is in progress on this group; Dup gives another channel"}
 	}
 	if err := c.broken.Load(); err != nil {
+		if err.Kind != state.KindClosed { // the launcher asks whom a rank blames that ends because of it
+			c.w.page.Fail(err.Kind, err.Blamed, err.Error())
+		}
 		c.busy.Store(false)
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fpmrun/fpmrun/collective/state"
 )
 
 func TestCancelledOperationAbortsTheOthers(t *testing.T) {
@@ -30,6 +32,27 @@ func TestCancelledOperationAbortsTheOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rank that is in no operation when another one is lost blames it with its next one, where the launcher reads it. One that begins no other has no reason to blame anybody:
+// it may be the one that let the others down.
+func TestLossBetweenOperationsIsBlamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		comms := joinAll(t, 3, false, func(cfg *Config) { cfg.Spin = -1 })
+		comms[2].w.shut(false)
+		synctest.Wait()
+		if s := comms[1].w.page.Snapshot(); s.ErrKind != state.KindNone {
+			t.Errorf("a rank in no operation: %+v", s)
+		}
+		for rank, c := range comms[:2] {
+			if err := c.Barrier(t.Context()); !errors.Is(err, ErrPeerLost) {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+			if s := c.w.page.Snapshot(); s.ErrKind != state.KindPeerLost || s.Blamed != 2 {
+				t.Errorf("rank %d: %+v", rank, s)
+			}
+		}
+	})
 }
 
 func TestWrongTokenIsRefused(t *testing.T) {
