@@ -110,6 +110,9 @@ func (w *world) authenticate(conn net.Conn) (hello, net.Conn, error) {
 		case forControl:
 			delete(w.admitting, int(h.Dialler))
 			w.notify()
+		case forData:
+			delete(w.parked, linkKey{h.Group, int(h.Dialler)})
+			w.notify()
 		}
 		w.mu.Unlock()
 	}
@@ -172,6 +175,7 @@ func (w *world) admit(h hello) status {
 		if g := w.groups[h.Group]; g != nil && g.linked(peer) {
 			return statusDuplicate
 		}
+		w.parked[linkKey{h.Group, peer}] = nil
 	}
 	return statusOK
 }
@@ -187,12 +191,11 @@ func (w *world) admitted(h hello, conn net.Conn) {
 	case forData:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		key := linkKey{h.Group, peer}
-		if w.parked[key] != nil || w.ctx.Err() != nil {
+		if w.ctx.Err() != nil {
 			_ = conn.Close()
 			return
 		}
-		w.parked[key] = conn
+		w.parked[linkKey{h.Group, peer}] = conn
 		w.notify()
 	}
 }

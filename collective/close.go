@@ -126,7 +126,9 @@ func (w *world) shut(flush bool) error {
 	w.mu.Lock()
 	for key, conn := range w.parked {
 		delete(w.parked, key)
-		_ = conn.Close() // nobody will take it
+		if conn != nil {
+			_ = conn.Close() // nobody will take it
+		}
 	}
 	w.mu.Unlock()
 	w.wg.Wait()

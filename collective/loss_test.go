@@ -55,6 +55,28 @@ func TestLossBetweenOperationsIsBlamed(t *testing.T) {
 	})
 }
 
+// What a rank sent before it left is received, also where the receiver has not looked at its connection before it knows that the sender has left.
+func TestMessageOfALeaver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, n := range worldSizes[1:] {
+			comms := joinAll(t, n, false, func(cfg *Config) { cfg.Spin = -1 })
+			var sender sync.WaitGroup
+			sender.Go(func() {
+				if err := Send(t.Context(), comms[n-1], 0, []byte("last words")); err != nil {
+					t.Errorf("%d ranks: %v", n, err)
+				}
+				_ = comms[n-1].Close() // what it says of the others does not matter here
+			})
+			synctest.Wait()
+			if b, err := Recv(t.Context(), comms[0], n-1); err != nil || string(b) != "last words" {
+				t.Errorf("%d ranks: %q, %v", n, b, err)
+			}
+			each(comms, func(_ int, c *Comm) { c.Close() })
+			sender.Wait()
+		}
+	})
+}
+
 func TestWrongTokenIsRefused(t *testing.T) {
 	memory := NewMemory(0, 0)
 	join := func(rank int, token string, limit time.Duration) error {

@@ -233,8 +233,13 @@ func (c *Comm) interrupted(waited int, now time.Time) error {
 }
 
 // stillReadable reports whether a message that the peer sent before it left may still be on its way: while its
-// connection is not at an end.
-func (c *Comm) stillReadable(world int) bool { return world >= 0 && c.linked(world) }
+// connection is not at an end, also one that no operation has taken yet.
+func (c *Comm) stillReadable(world int) bool {
+	c.w.mu.Lock()
+	_, parked := c.w.parked[linkKey{c.id, world}]
+	c.w.mu.Unlock()
+	return parked || c.linked(world)
+}
 
 // linkFailed explains a broken data connection. The control connections know why; they are given a moment.
 func (c *Comm) linkFailed(l *link, err error) error {
@@ -322,11 +327,13 @@ func (c *Comm) claim(ctx context.Context, world int) (net.Conn, error) {
 	defer probe.Stop()
 	for {
 		c.w.mu.Lock()
-		conn, ok := c.w.parked[key]
-		delete(c.w.parked, key)
+		conn := c.w.parked[key]
+		if conn != nil {
+			delete(c.w.parked, key)
+		}
 		changed := c.w.changed
 		c.w.mu.Unlock()
-		if ok {
+		if conn != nil {
 			return conn, nil
 		}
 		if err := c.interrupted(world, time.Now()); err != nil {

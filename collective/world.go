@@ -48,10 +48,10 @@ type world struct {
 	controls  map[int]*control
 	every     []*control // all that were ever started, for Close to wait for
 	dialing   map[int]*dialling
-	admitting map[int]bool    // ranks whose own control connection is admitted and about to be in controls
-	joined    map[int]*joiner // rank 0, while it waits for the world to be complete
-	joining   bool            // rank 0 accepts joiners
-	parked    map[linkKey]net.Conn
+	admitting map[int]bool         // ranks whose own control connection is admitted and about to be in controls
+	joined    map[int]*joiner      // rank 0, while it waits for the world to be complete
+	joining   bool                 // rank 0 accepts joiners
+	parked    map[linkKey]net.Conn // data connections that no operation has taken; nil: admitted and about to be here
 	groups    map[uint64]*Comm
 	closing   bool
 	exits     map[int]time.Time // exits seen in the job page, waiting for their LEAVE
