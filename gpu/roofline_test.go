@@ -17,13 +17,18 @@ func rows(n, computed, fresh int) *Step {
 	return s
 }
 
-// Floors of Llama-3.1-8B in bfloat16 on one H200, in milliseconds, computed by hand from the same ceilings.
-func TestFloors(t *testing.T) {
-	g, err := model.Load("llama-3.1-8b", nil)
+func geometry(t *testing.T, preset string) *model.Geometry {
+	t.Helper()
+	g, err := model.Load(preset, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewRoofline(g, H200, 1, 2)
+	return g
+}
+
+// Floors of Llama-3.1-8B in bfloat16 on one H200, in milliseconds, computed by hand from the same ceilings.
+func TestFloors(t *testing.T) {
+	r := NewRoofline(geometry(t, "llama-3.1-8b"), H200, 1, 2)
 	for _, c := range []struct {
 		name string
 		step *Step
@@ -45,11 +50,7 @@ func TestFloors(t *testing.T) {
 // The library's bound of Llama-3.1-8B on one H200, in milliseconds, by hand: products of 4.04 ms, and beside them 8.59 GB of KV at 4,031 GB/s or pairs at 553 TFLOP/s, and
 // 32 layers of 8 x 4096 + 2 x 6144 + 3 x 14336 values a token at 4,282 GB/s.
 func TestLibrary(t *testing.T) {
-	g, err := model.Load("llama-3.1-8b", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := NewRoofline(g, H200, 1, 2)
+	r := NewRoofline(geometry(t, "llama-3.1-8b"), H200, 1, 2)
 	for _, c := range []struct {
 		name string
 		step *Step
@@ -81,18 +82,12 @@ func TestSeen(t *testing.T) {
 
 // Two ranks share the matrices; the router sends few tokens to few experts.
 func TestFloorScales(t *testing.T) {
-	dense, err := model.Load("llama-3.1-8b", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dense := geometry(t, "llama-3.1-8b")
 	one, two := NewRoofline(dense, H200, 1, 2).Floor(rows(1, 1024, 1)), NewRoofline(dense, H200, 2, 2).Floor(rows(1, 1024, 1))
 	if ratio := float64(one) / float64(two); math.Abs(ratio-2) > 0.01 {
 		t.Errorf("tp 2 is %.3f times faster, want 2", ratio)
 	}
-	sparse, err := model.Load("qwen3-30b-a3b", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sparse := geometry(t, "qwen3-30b-a3b")
 	r := NewRoofline(sparse, H200, 1, 2)
 	few, many := r.Floor(rows(1, 64, 1)), r.Floor(rows(64, 64, 1))
 	// One token reads 8 of 128 experts, 64 tokens read all.

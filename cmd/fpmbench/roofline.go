@@ -17,13 +17,11 @@ func (pl *plan) gauge(engine gpu.Engine) (*bench.Roofline, error) {
 	if !pl.ceilings {
 		return nil, nil
 	}
-	engine = bare(engine)
-	g, ok := engine.(gpu.Gauge)
+	g, ok := bare(engine).(gpu.Gauge)
 	if !ok {
 		return nil, fmt.Errorf("%w --roofline: engine %s cannot measure its ceilings", gpu.ErrConfig, pl.engine)
 	}
-	library, _ := engine.(gpu.Library)
-	return &bench.Roofline{Gauge: g, Library: library, Geometry: pl.geometry, TP: pl.topology.TP, ValueBytes: valueBytes[pl.engine]}, nil
+	return &bench.Roofline{Gauge: g, Geometry: pl.geometry, TP: pl.topology.TP, ValueBytes: valueBytes[pl.engine]}, nil
 }
 
 // bare is the engine itself.

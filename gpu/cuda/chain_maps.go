@@ -21,11 +21,6 @@ func (e *Engine) describeChains() error {
 		return nil
 	}
 	e.chains = chainMaps{map[ptr]tensorMap{}, map[chainTokens]tensorMap{}}
-	describe := func(l link) (err error) {
-		p := &l.product
-		e.chains.weights[p.weights], err = e.machine.unitsMap(p.weights, p.kind, int(p.n), int(p.k), g.HeadDim)
-		return err
-	}
 	first, _ := e.fewQKV(0)
 	list := []link{first, e.head()}
 	for i := range e.weights.layers {
@@ -33,9 +28,12 @@ func (e *Engine) describeChains() error {
 		list = append(list, links...)
 	}
 	for _, l := range list {
-		if err := describe(l); err != nil {
+		p := &l.product
+		described, err := e.machine.unitsMap(p.weights, p.kind, int(p.n), int(p.k), g.HeadDim)
+		if err != nil {
 			return err
 		}
+		e.chains.weights[p.weights] = described
 	}
 	for base, width := range map[ptr]int{buf.h: g.Hidden, buf.attn: g.QSize(), buf.act: g.Intermediate} {
 		for tiles := 2; 8*tiles <= clusterTokens; tiles *= 2 {

@@ -32,6 +32,7 @@ typedef struct {
 		char bytes[64];
 	} value;
 } launch_attribute;
+enum { CLUSTER_DIMENSION = 4 }; /* its id where size is that of the clusters that blocks form */
 typedef struct {
 	unsigned grid[3], block[3], shared;
 	void *stream;

@@ -118,17 +118,17 @@ func (e *Engine) manyLayer(b *builder, i, tokens, rows int) {
 		added = 0
 	}
 	e.norm(b, layerName(i, "input norm"), tokens, normArgs{y: added, w: w.attnNorm})
-	b.gemm(layerName(i, "qkv"), gemmShape{tokens: tokens, n: g.QSize() + 2*g.KVSize(), k: g.Hidden, bias: w.qkvBias}, buf.h, w.qkv, buf.qkv)
+	e.libraryQKV(b, i, tokens)
 	e.keys(b, i, tokens)
 	e.attention(b, i, tokens)
 	if tokens != rows { // there may be rows with many tokens
 		e.attentionWide(b, i, tokens, e.device.hopper())
 	}
-	b.gemm(layerName(i, "attention output"), gemmShape{tokens: tokens, n: g.Hidden, k: g.QSize(), bias: w.outBias}, buf.attn, w.out, buf.y)
+	e.libraryOut(b, i, tokens)
 	e.norm(b, layerName(i, "norm of the MLP"), tokens, normArgs{y: buf.y, w: w.mlpNorm})
-	b.gemm(layerName(i, "gate and up"), gemmShape{tokens: tokens, n: 2 * g.Intermediate, k: g.Hidden, bias: w.gateUpBias}, buf.h, w.gateUp, buf.gateUp)
+	e.libraryGateUp(b, i, tokens)
 	kernel(b, "gate", layerName(i, "SwiGLU"), [3]int{(g.Intermediate + 2047) / 2048, tokens, 1}, 256, gateArgs{in: buf.gateUp, out: buf.act, width: int32(g.Intermediate)})
-	b.gemm(layerName(i, "down"), gemmShape{tokens: tokens, n: g.Hidden, k: g.Intermediate, bias: w.downBias}, buf.act, w.down, buf.y)
+	e.libraryDown(b, i, tokens)
 }
 
 // norm lists the norm of so many rows of the residual stream.
@@ -194,7 +194,7 @@ func (e *Engine) tail(b *builder, tokens, rows int) {
 	if plan.ring > 0 {
 		e.products(b, "LM head", rows, []link{e.head()}, plan)
 	} else {
-		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
+		e.libraryHead(b, rows)
 	}
 	kernel(b, "argmax", "sampling", [3]int{rows, 1, 1}, 1024, argmaxArgs{logits: buf.logits, slots: e.at(l.rowSlots), sampled: buf.sampled, ids: buf.ids, vocab: int32(g.Vocab)})
 	kernel(b, "publish", "ids to the host", [3]int{1, 1, 1}, 256, publishArgs{ids: buf.ids, host: buf.result, step: e.at(l.number), rows: int32(rows), size: int32(l.rows + 1)})

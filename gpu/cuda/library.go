@@ -6,12 +6,37 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/fpmrun/fpmrun/gpu"
 )
 
-// libraryRuns is how often a list of products is timed.
-const libraryRuns = 3
+// library lists a product of a layer by cuBLASLt.
+func (e *Engine) library(b *builder, i int, what string, tokens int, s fewSize, bias, in, weights, out ptr) {
+	b.gemm(layerName(i, what), gemmShape{tokens: tokens, n: s.n, k: s.k, bias: bias}, in, weights, out)
+}
+
+func (e *Engine) libraryQKV(b *builder, i, tokens int) {
+	w := &e.weights.layers[i]
+	e.library(b, i, "qkv", tokens, qkvSize(e.cfg.Geometry), w.qkvBias, e.buf.h, w.qkv, e.buf.qkv)
+}
+
+func (e *Engine) libraryOut(b *builder, i, tokens int) {
+	w := &e.weights.layers[i]
+	e.library(b, i, "attention output", tokens, outSize(e.cfg.Geometry), w.outBias, e.buf.attn, w.out, e.buf.y)
+}
+
+func (e *Engine) libraryGateUp(b *builder, i, tokens int) {
+	w := &e.weights.layers[i]
+	e.library(b, i, "gate and up", tokens, gateUpSize(e.cfg.Geometry), w.gateUpBias, e.buf.h, w.gateUp, e.buf.gateUp)
+}
+
+func (e *Engine) libraryDown(b *builder, i, tokens int) {
+	w := &e.weights.layers[i]
+	e.library(b, i, "down", tokens, downSize(e.cfg.Geometry), w.downBias, e.buf.act, w.down, e.buf.y)
+}
+
+func (e *Engine) libraryHead(b *builder, rows int) {
+	head := headSize(e.cfg.Geometry)
+	b.gemm("LM head", gemmShape{tokens: rows, n: head.n, k: head.k, float: true}, e.buf.h, e.weights.head, e.buf.logits)
+}
 
 // Products times cuBLASLt, each kind of product in a graph of its own over all layers. See gpu.Library.
 func (e *Engine) Products(ctx context.Context, tokens, rows int) (time.Duration, error) {
@@ -23,43 +48,29 @@ func (e *Engine) Products(ctx context.Context, tokens, rows int) (time.Duration,
 	case tokens > e.layout.tokens || rows > e.layout.rows:
 		return 0, fmt.Errorf("cuda: no step has %d tokens in %d rows", tokens, rows)
 	}
-	g, buf := e.cfg.Geometry, &e.buf
-	qkv, out, gateUp, down := qkvSize(g), outSize(g), gateUpSize(g), downSize(g)
-	lists := []func(b *builder, w *layer){
-		func(b *builder, w *layer) { b.gemm("qkv", shapeOf(qkv, tokens, w.qkvBias), buf.h, w.qkv, buf.qkv) },
-		func(b *builder, w *layer) {
-			b.gemm("attention output", shapeOf(out, tokens, w.outBias), buf.attn, w.out, buf.y)
-		},
-		func(b *builder, w *layer) {
-			b.gemm("gate and up", shapeOf(gateUp, tokens, w.gateUpBias), buf.h, w.gateUp, buf.gateUp)
-		},
-		func(b *builder, w *layer) { b.gemm("down", shapeOf(down, tokens, w.downBias), buf.act, w.down, buf.y) },
+	total, err := e.timeList(ctx, func(b *builder) { e.libraryHead(b, rows) })
+	if err != nil {
+		return 0, err
 	}
-	total, err := e.timeList(ctx, func(b *builder) {
-		b.gemm("LM head", gemmShape{tokens: rows, n: g.Vocab, k: g.Hidden, float: true}, buf.h, e.weights.head, buf.logits)
-	})
-	for _, list := range lists {
-		if err != nil {
-			break
-		}
-		var took time.Duration
-		took, err = e.timeList(ctx, func(b *builder) {
+	for _, product := range []func(b *builder, i, tokens int){e.libraryQKV, e.libraryOut, e.libraryGateUp, e.libraryDown} {
+		took, err := e.timeList(ctx, func(b *builder) {
 			for i := range e.weights.layers {
-				list(b, &e.weights.layers[i])
+				product(b, i, tokens)
 			}
 		})
+		if err != nil {
+			return 0, err
+		}
 		total += took
 	}
-	return total, err
+	return total, nil
 }
 
-// shapeOf is the shape of a product of so many tokens.
-func shapeOf(s fewSize, tokens int, bias ptr) gemmShape {
-	return gemmShape{tokens: tokens, n: s.n, k: s.k, bias: bias}
-}
-
-// timeList is how long a list of commands takes in a graph, the fastest of several runs after one that is not timed.
+// timeList is how long a list of commands takes in a graph.
 func (e *Engine) timeList(ctx context.Context, list func(b *builder)) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("cuda: timing cuBLASLt: %w", context.Cause(ctx))
+	}
 	b := &builder{m: e.machine, functions: e.functions, gemms: e.gemms, weights: e.weights}
 	if list(b); b.err != nil {
 		return 0, e.fail(b.err)
@@ -73,21 +84,9 @@ func (e *Engine) timeList(ctx context.Context, list func(b *builder)) (time.Dura
 		return 0, e.fail(err)
 	}
 	defer p.free()
-	least := time.Duration(0)
-	for i := range libraryRuns + 1 {
-		if err := ctx.Err(); err != nil {
-			return 0, fmt.Errorf("cuda: timing cuBLASLt: %w", context.Cause(ctx))
-		}
-		begin := gpu.Monotonic()
-		if err := p.run(e.machine); err != nil {
-			return 0, e.fail(err)
-		}
-		if err := e.machine.synchronize(); err != nil {
-			return 0, e.fail(err)
-		}
-		if took := time.Duration(gpu.Monotonic() - begin); i > 0 && (least == 0 || took < least) {
-			least = took
-		}
+	took, err := e.machine.trial(p)
+	if err != nil {
+		return 0, e.fail(err)
 	}
-	return least, nil
+	return took, nil
 }

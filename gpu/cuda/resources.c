@@ -1,6 +1,6 @@
 #include "resources.h"
 
-enum { SHARED_BYTES = 1, LOCAL_BYTES = 3, REGISTERS = 4, CLUSTER_DIMENSION = 4 };
+enum { SHARED_BYTES = 1, LOCAL_BYTES = 3, REGISTERS = 4 };
 
 failure read_resources(machine *m, void *function, kernel_resources *r) {
 	ENTER;

@@ -32,14 +32,17 @@ struct share {
 	int slice, begin, chunks; // its columns
 	int turns;                // of each warp in a unit: at some the last ones have nothing
 };
-DEVICE share share_of(const product &p) {
+
+// Clusters of SIZE blocks have units that are as many times as large; the blocks of a cluster share its columns out by their rank.
+template <int SIZE = 1> DEVICE share share_of(const product &p, int rank = 0) {
 	share s;
-	const int all = p.k / CHUNK, group = blockIdx.x / p.splits;
-	s.units = units_of(p);
-	s.step = gridDim.x / p.splits;
+	const int all = p.k / CHUNK, cluster = blockIdx.x / SIZE, group = cluster / p.splits;
+	s.units = (units_of(p) + SIZE - 1) / SIZE;
+	s.step = gridDim.x / SIZE / p.splits;
 	s.first = group < s.step ? group : s.units; // blocks that are left over have no unit
-	s.slice = blockIdx.x % p.splits;
-	s.begin = all * s.slice / p.splits, s.chunks = all * (s.slice + 1) / p.splits - s.begin;
+	s.slice = cluster % p.splits;
+	const int part = s.slice * SIZE + rank, parts = p.splits * SIZE;
+	s.begin = all * part / parts, s.chunks = all * (part + 1) / parts - s.begin;
 	s.turns = (s.chunks + STREAMS - 1) / STREAMS;
 	return s;
 }
@@ -251,25 +254,28 @@ DEVICE void bring_tokens(const chain_args &a, const product &p, const share &s, 
 	commit_copies();
 }
 
+// What a token is to be multiplied with, or the last one: so many neighbouring lanes find it together, and each has it.
+DEVICE float token_scale(const chain_args &a, const product &p, int token, int lanes) {
+	if (!p.squares) return 1.0f;
+	const int own = threadIdx.x % lanes, fours = p.parts % 4 ? 0 : p.parts; // parts that can be read four at a time
+	const float *squares = p.squares + min(token, a.tokens - 1) * p.parts;
+	float sum = 0;
+#pragma unroll 8
+	for (int i = own * 4; i < fours; i += lanes * 4) {
+		const float4 s = *(const float4 *)(squares + i);
+		sum += s.x + s.y + s.z + s.w;
+	}
+	for (int i = fours + own; i < p.parts; i += lanes) sum += squares[i];
+	for (int m = 1; m < lanes; m *= 2) sum += lane_xor(sum, m);
+	return 1.0f / root(sum / (float)p.k + a.eps);
+}
+
 // What this lane's tokens are to be multiplied with: tokens 2 t and 2 t + 1 of each eight. All tokens' squares are read at the same time: one after the other they would take longer than a unit.
 template <int TILES> DEVICE void read_scales(const chain_args &a, const product &p, float (&scale)[TILES][2]) {
 	const int lane = threadIdx.x % 32, t = lane % 4;
-	float v = 1.0f;
 	int lanes = 32; // for each token
 	while (32 / lanes < a.tokens) lanes /= 2;
-	if (p.squares) {
-		const float *squares = p.squares + min(lane / lanes, a.tokens - 1) * p.parts;
-		const int fours = p.parts % 4 ? 0 : p.parts; // parts that can be read four at a time
-		float sum = 0;
-#pragma unroll 8
-		for (int i = lane % lanes * 4; i < fours; i += lanes * 4) {
-			const float4 s = *(const float4 *)(squares + i);
-			sum += s.x + s.y + s.z + s.w;
-		}
-		for (int i = fours + lane % lanes; i < p.parts; i += lanes) sum += squares[i];
-		for (int m = 1; m < lanes; m *= 2) sum += lane_xor(sum, m);
-		v = 1.0f / root(sum / (float)p.k + a.eps);
-	}
+	const float v = token_scale(a, p, lane / lanes, lanes);
 #pragma unroll
 	for (int n = 0; n < TILES; n++)
 #pragma unroll

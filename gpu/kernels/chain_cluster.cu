@@ -27,18 +27,7 @@ struct cluster_barriers {
 };
 
 // A block's part of a product. Units are of 64 rows; all blocks of a cluster have the same ones.
-DEVICE share cluster_share(const product &p) {
-	share s;
-	const int all = p.k / CHUNK, clusters = gridDim.x / CLUSTER, cluster = blockIdx.x / CLUSTER, group = cluster / p.splits;
-	s.units = (units_of(p) + CLUSTER - 1) / CLUSTER;
-	s.step = clusters / p.splits;
-	s.first = group < s.step ? group : s.units;
-	s.slice = cluster % p.splits;
-	const int part = s.slice * CLUSTER + cluster_rank(), parts = p.splits * CLUSTER;
-	s.begin = all * part / parts, s.chunks = all * (part + 1) / parts - s.begin;
-	s.turns = s.chunks;
-	return s;
-}
+DEVICE share cluster_share(const product &p) { return share_of<CLUSTER>(p, cluster_rank()); }
 
 // Begins the copies of the weights of all products: one thread does it.
 DEVICE void cluster_stream(const chain_cluster_args &args, char *ring, cluster_barriers &b) {
@@ -115,20 +104,7 @@ template <int TILES> DEVICE void cluster_multiply(const chain_args &a, const cha
 template <int TILES> DEVICE void cluster_scales(const chain_args &a, const product &p, int half, float *scales, cluster_barriers &b) {
 	constexpr int LANES = 32 / TILES; // for each token
 	const int lane = threadIdx.x % 32, token = (cluster_rank() * FINISHERS + half) * TILES + lane / LANES;
-	float v = 1.0f;
-	if (p.squares) {
-		const float *squares = p.squares + min(token, a.tokens - 1) * p.parts;
-		const int fours = p.parts % 4 ? 0 : p.parts; // parts that can be read four at a time
-		float sum = 0;
-#pragma unroll 8
-		for (int i = lane % LANES * 4; i < fours; i += LANES * 4) {
-			const float4 s = *(const float4 *)(squares + i);
-			sum += s.x + s.y + s.z + s.w;
-		}
-		for (int i = fours + lane % LANES; i < p.parts; i += LANES) sum += squares[i];
-		for (int m = 1; m < LANES; m *= 2) sum += lane_xor(sum, m);
-		v = 1.0f / root(sum / (float)p.k + a.eps);
-	}
+	const float v = token_scale(a, p, token, LANES);
 	if (lane % LANES < CLUSTER) store_at(lane % LANES, scales + token, v);
 	warp_fence();
 	if (lane < CLUSTER) barrier_arrive_at(lane, &b.scales);

@@ -12,8 +12,7 @@ import (
 
 // Roofline is what it takes to tell how far a run's points are from what the device can do at most.
 type Roofline struct {
-	Gauge      gpu.Gauge   // the engine of this rank
-	Library    gpu.Library // the same, where it can time one; else nil
+	Gauge      gpu.Gauge // the engine of this rank
 	Geometry   *model.Geometry
 	TP         int // tensor-parallel ranks
 	ValueBytes int // size of a weight and of a cache value
@@ -39,8 +38,8 @@ func (s *Session) readCeilings(ctx context.Context, place, count int) error {
 	return nil
 }
 
-// librarySteps is of how many different steps the library is timed, at most: those of a list of points, not of a whole grid.
-const librarySteps = 64
+// timedSteps is of how many different steps the library is timed, at most: those of a list of points, not of a whole grid.
+const timedSteps = 64
 
 // Floors are the floors of what this rank's document holds, after Run and before the engine is closed; nil when the ceilings were not measured.
 func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
@@ -50,7 +49,8 @@ func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
 	r := artifact.NewRoofline(s.ceilings)
 	c := s.cfg.Roofline
 	roofline := gpu.NewRoofline(c.Geometry, gpu.Device{ReadRate: float64(r.ReadRate), MathRate: float64(r.MathRate)}, c.TP, c.ValueBytes)
-	products := libraryProducts{c.Library, map[[2]int]time.Duration{}}
+	products := libraryProducts{took: map[[2]int]time.Duration{}}
+	products.engine, _ = c.Gauge.(gpu.Library)
 	for i := range s.doc.Results {
 		result := &s.doc.Results[i]
 		step, err := retainedStep(result, s.limits.BlockSize)
@@ -68,8 +68,8 @@ func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
 
 // libraryProducts are the times of a library's products, by the tokens and rows of a step.
 type libraryProducts struct {
-	library gpu.Library
-	took    map[[2]int]time.Duration
+	engine gpu.Library // nil: it cannot time one
+	took   map[[2]int]time.Duration
 }
 
 // bound is the library's bound of a step in seconds, 0 where there is none.
@@ -77,11 +77,11 @@ func (p *libraryProducts) bound(ctx context.Context, r *gpu.Roofline, step *gpu.
 	key := [2]int{step.Tokens(), len(step.Rows)}
 	took, known := p.took[key]
 	if !known {
-		if p.library == nil || len(p.took) == librarySteps {
+		if p.engine == nil || len(p.took) == timedSteps {
 			return 0, nil
 		}
 		var err error
-		if took, err = p.library.Products(ctx, key[0], key[1]); err != nil {
+		if took, err = p.engine.Products(ctx, key[0], key[1]); err != nil {
 			return 0, err
 		}
 		p.took[key] = took

@@ -51,7 +51,7 @@ func gauged(t *testing.T, by float64, err error, change func(c *Config)) (func(i
 	var gauges [2]*gauge
 	return func(rank int, c *Config, f *fake) {
 		gauges[rank] = &gauge{fake: f, t: t, by: by, err: err}
-		c.Roofline = &Roofline{Gauge: gauges[rank], Library: gauges[rank], Geometry: g, TP: 1, ValueBytes: 4}
+		c.Roofline = &Roofline{Gauge: gauges[rank], Geometry: g, TP: 1, ValueBytes: 4}
 		if change != nil {
 			change(c)
 		}
