@@ -41,7 +41,8 @@ func (s *Session) readCeilings(ctx context.Context, place, count int) error {
 // timedSteps is of how many different steps the library is timed, at most: those of a list of points, not of a whole grid.
 const timedSteps = 64
 
-// Floors are the floors of what this rank's document holds, after Run and before the engine is closed; nil when the ceilings were not measured.
+// Floors are the floors of what this rank's document holds, after Run and before the engine is closed; nil when the ceilings were not measured. They are there beside
+// the error of a library that could not be timed.
 func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
 	if len(s.ceilings) == 0 {
 		return nil, nil
@@ -51,6 +52,7 @@ func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
 	roofline := gpu.NewRoofline(c.Geometry, gpu.Device{ReadRate: float64(r.ReadRate), MathRate: float64(r.MathRate)}, c.TP, c.ValueBytes)
 	products := libraryProducts{took: map[[2]int]time.Duration{}}
 	products.engine, _ = c.Gauge.(gpu.Library)
+	var failed error
 	for i := range s.doc.Results {
 		result := &s.doc.Results[i]
 		step, err := retainedStep(result, s.limits.BlockSize)
@@ -59,11 +61,12 @@ func (s *Session) Floors(ctx context.Context) (*artifact.Roofline, error) {
 		}
 		library, err := products.bound(ctx, roofline, step)
 		if err != nil {
-			return nil, fmt.Errorf("bench: time the library's products of point %d: %w", result.Point.BenchmarkID, err)
+			failed = fmt.Errorf("bench: time the library's products of point %d: %w", result.Point.BenchmarkID, err)
+			products.engine = nil
 		}
 		r.Add(result.Point.BenchmarkID, artifact.Float(roofline.Floor(step).Seconds()), result.FPMs[0].WallTime, library)
 	}
-	return r, nil
+	return r, failed
 }
 
 // libraryProducts are the times of a library's products, by the tokens and rows of a step.

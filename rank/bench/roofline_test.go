@@ -20,7 +20,8 @@ type gauge struct {
 	reads int
 	err   error
 
-	products int // times that the library was timed
+	products int   // times that the library was timed
+	broken   error // why it cannot be
 }
 
 func (g *gauge) Ceilings(context.Context) (gpu.Device, error) {
@@ -38,7 +39,7 @@ func (g *gauge) Products(_ context.Context, tokens, rows int) (time.Duration, er
 		g.t.Error("a step is in flight while the library is timed")
 	}
 	g.products++
-	return time.Duration(tokens) * time.Microsecond, nil
+	return time.Duration(tokens) * time.Microsecond, g.broken
 }
 
 // gauged gives each rank a gauge.
@@ -102,6 +103,21 @@ func TestFloorsOfARun(t *testing.T) {
 		if repeated == 0 {
 			t.Error("no decode point was repeated")
 		}
+	}
+}
+
+// A library that cannot be timed is an error, and the floors are there all the same.
+func TestFloorsWithoutTheLibrary(t *testing.T) {
+	change, gauges := gauged(t, 0, nil, nil)
+	outcomes, _ := runAll(t, 1, change)
+	broken := errors.New("no algorithm")
+	gauges[0].broken = broken
+	r, err := outcomes[0].session.Floors(t.Context())
+	if !errors.Is(err, broken) || gauges[0].products != 1 {
+		t.Errorf("got %v, timed %d times", err, gauges[0].products)
+	}
+	if r == nil || len(r.Points) != len(outcomes[0].doc.Results) || r.Points[0].Floor <= 0 || r.Points[0].Library != 0 {
+		t.Errorf("the floors are not there: %+v", r)
 	}
 }
 
